@@ -1,0 +1,3 @@
+//! The reviewer's commands.
+
+fn main() {}
