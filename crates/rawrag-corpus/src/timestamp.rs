@@ -1,7 +1,6 @@
 use std::fmt;
 
 use jiff::civil::DateTime;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A date and time as a file gives it: local, and without an offset unless the file has one.
 ///
@@ -23,4 +22,10 @@ pub struct TimestampError {
     pub text: String,
     /// The forms that would have been read.
     pub expected: &'static str,
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.local.strftime("%Y-%m-%d %H:%M").to_string())
+    }
 }
