@@ -1,0 +1,53 @@
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+use crate::run::{RecordError, parse_lines};
+use crate::Record;
+
+/// Appends records of one kind to a run. Made by [`crate::Run::appender`].
+#[derive(Debug)]
+pub struct Appender<R> {
+    path: PathBuf,
+    file: File,
+    held: HashSet<String>,
+    record: PhantomData<fn(&R)>,
+}
+
+impl<R: Record> Appender<R> {
+    /// Opens the file at its last whole line, cutting off a torn one.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Vec<R>), RecordError> {
+        let io = |source| RecordError::Io { path: path.to_owned(), source };
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(io)?;
+        let (records, whole) = parse_lines::<R>(path)?;
+        if file.seek(SeekFrom::End(0)).map_err(io)? > whole {
+            file.set_len(whole).and_then(|()| file.sync_data()).map_err(io)?;
+        }
+        let held = records.iter().map(Record::identity).collect();
+        Ok((Self { path: path.to_owned(), file, held, record: PhantomData }, records))
+    }
+
+    /// Appends one record; it is on disk when this returns.
+    ///
+    /// # Errors
+    /// When the file already holds a record of the same identity, or cannot be written.
+    pub fn append(&mut self, record: &R) -> Result<(), RecordError> {
+        let identity = record.identity();
+        if self.held.contains(&identity) {
+            return Err(RecordError::Duplicate { path: self.path.clone(), line: self.held.len() + 1, identity });
+        }
+        let io = |source| RecordError::Io { path: self.path.clone(), source };
+        let mut line = serde_json::to_vec(record).map_err(|e| io(e.into()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(io)?;
+        self.held.insert(identity);
+        Ok(())
+    }
+
+    /// Whether a record of this identity is on disk.
+    pub fn holds(&self, identity: &str) -> bool {
+        self.held.contains(identity)
+    }
+}

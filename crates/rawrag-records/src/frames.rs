@@ -1,0 +1,187 @@
+//! Records as polars frames and as Parquet files.
+
+use std::fs::File;
+use std::path::Path;
+
+use polars::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::run::write_aside;
+use crate::{Column as Kind, Record, RecordError, Run};
+
+/// The records as a frame with the columns of their schema.
+///
+/// # Errors
+/// When a record's field does not fit its column.
+pub fn frame<R: Record>(records: &[R]) -> Result<DataFrame, RecordError> {
+    build::<R>(records, Path::new(R::SCHEMA.kind))
+}
+
+/// Packs every file of records of these kinds: Parquet (zstd) in place of JSONL.
+///
+/// The JSONL file is removed once its Parquet file is on disk and reads back equal.
+///
+/// # Errors
+/// When a file is damaged or cannot be written.
+pub fn pack<R: Record + PartialEq>(run: &Run) -> Result<(), RecordError> {
+    let (lines, packed) = (run.path::<R>("jsonl"), run.path::<R>("parquet"));
+    if !lines.exists() {
+        return Ok(());
+    }
+    let records: Vec<R> = run.read()?;
+    write(&packed, &records)?;
+    if read::<R>(&packed)? != records {
+        return Err(column_error(&packed, "all", "does not read back as written"));
+    }
+    std::fs::remove_file(&lines).map_err(|source| RecordError::Io { path: lines, source })
+}
+
+/// Writes records as one Parquet file.
+///
+/// # Errors
+/// When a record's field does not fit its column, or the file cannot be written.
+pub fn write<R: Record>(path: &Path, records: &[R]) -> Result<(), RecordError> {
+    let mut frame = build(records, path)?;
+    write_aside(path, |file| {
+        ParquetWriter::new(file)
+            .with_compression(ParquetCompression::Zstd(None))
+            .finish(&mut frame)
+            .map_err(std::io::Error::other)?;
+        Ok(())
+    })
+    .map_err(|source| RecordError::Io { path: path.to_owned(), source })
+}
+
+/// Reads the records of a Parquet file, in file order.
+///
+/// # Errors
+/// When the file is damaged or a column is missing or of another type.
+pub fn read<R: Record>(path: &Path) -> Result<Vec<R>, RecordError> {
+    let file =
+        File::open(path).map_err(|source| RecordError::Io { path: path.to_owned(), source })?;
+    let frame =
+        ParquetReader::new(file).finish().map_err(|e| column_error(path, "all", e))?;
+    let mut rows = vec![Map::new(); frame.height()];
+    for &(name, kind, _) in R::SCHEMA.columns {
+        let column = frame.column(name).map_err(|e| column_error(path, name, e))?;
+        let values = values(column, kind).map_err(|e| column_error(path, name, e))?;
+        for (row, value) in rows.iter_mut().zip(values) {
+            row.insert(name.to_owned(), value);
+        }
+    }
+    let parse = |(line, row)| {
+        serde_json::from_value(Value::Object(row))
+            .map_err(|source| RecordError::Damaged { path: path.to_owned(), line, source })
+    };
+    (1..).zip(rows).map(parse).collect()
+}
+
+fn column_error(path: &Path, column: &str, problem: impl ToString) -> RecordError {
+    RecordError::Column {
+        path: path.to_owned(),
+        column: column.to_owned(),
+        problem: problem.to_string(),
+    }
+}
+
+fn build<R: Record>(records: &[R], path: &Path) -> Result<DataFrame, RecordError> {
+    let rows: Vec<Value> = records
+        .iter()
+        .map(serde_json::to_value)
+        .collect::<Result<_, _>>()
+        .map_err(|e| column_error(path, "all", e))?;
+    let columns = R::SCHEMA
+        .columns
+        .iter()
+        .map(|&(name, kind, _)| {
+            let cells: Vec<&Value> = rows.iter().map(|row| &row[name]).collect();
+            series(name, kind, &cells)
+                .map(Column::from)
+                .ok_or_else(|| column_error(path, name, "a value does not fit the column's type"))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    DataFrame::new(rows.len(), columns).map_err(|e| column_error(path, "all", e))
+}
+
+fn series(name: &str, kind: Kind, cells: &[&Value]) -> Option<Series> {
+    /// Null stays null; anything else has to be read by `read`.
+    fn optional<'a, T>(
+        cells: &[&'a Value],
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Option<Vec<Option<T>>> {
+        let cell = |&cell: &&'a Value| if cell.is_null() { Some(None) } else { read(cell).map(Some) };
+        cells.iter().map(cell).collect()
+    }
+    fn items<'a, T>(
+        cell: &'a Value,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        cell.as_array()?.iter().map(read).collect()
+    }
+    let u32 = |value: &Value| u32::try_from(value.as_u64()?).ok();
+    let f32 = |value: &Value| value.as_f64().map(|x| x as f32);
+    let name = PlSmallStr::from(name);
+    Some(match kind {
+        Kind::Text => Series::new(name, optional(cells, Value::as_str)?),
+        Kind::Bool => Series::new(name, optional(cells, Value::as_bool)?),
+        Kind::U32 => Series::new(name, optional(cells, u32)?),
+        Kind::F64 => Series::new(name, optional(cells, Value::as_f64)?),
+        Kind::Texts => {
+            let mut lists = ListStringChunkedBuilder::new(name, cells.len(), cells.len());
+            for list in optional(cells, |cell| items(cell, Value::as_str))? {
+                match list {
+                    Some(list) => lists.append_values_iter(list.into_iter()),
+                    None => lists.append_null(),
+                }
+            }
+            lists.finish().into_series()
+        }
+        Kind::U32s => {
+            let mut lists = ListPrimitiveChunkedBuilder::<UInt32Type>::new(
+                name,
+                cells.len(),
+                cells.len(),
+                DataType::UInt32,
+            );
+            for list in optional(cells, |cell| items(cell, u32))? {
+                lists.append_opt_slice(list.as_deref());
+            }
+            lists.finish().into_series()
+        }
+        Kind::F32s => {
+            let mut lists = ListPrimitiveChunkedBuilder::<Float32Type>::new(
+                name,
+                cells.len(),
+                cells.len(),
+                DataType::Float32,
+            );
+            for list in optional(cells, |cell| items(cell, f32))? {
+                lists.append_opt_slice(list.as_deref());
+            }
+            lists.finish().into_series()
+        }
+    })
+}
+
+fn values(column: &Column, kind: Kind) -> PolarsResult<Vec<Value>> {
+    fn plain<T: Into<Value>>(values: impl Iterator<Item = Option<T>>) -> Vec<Value> {
+        values.map(|value| value.map_or(Value::Null, Into::into)).collect()
+    }
+    let series = column.as_materialized_series();
+    let lists = |read: fn(&Series) -> PolarsResult<Vec<Value>>| {
+        series
+            .list()?
+            .amortized_iter()
+            .map(|list| list.map_or(Ok(Value::Null), |list| read(list.as_ref()).map(Value::Array)))
+            .collect::<PolarsResult<Vec<_>>>()
+    };
+    Ok(match kind {
+        Kind::Text => plain(series.str()?.iter()),
+        Kind::Bool => plain(series.bool()?.iter()),
+        Kind::U32 => plain(series.u32()?.iter()),
+        Kind::F64 => plain(series.f64()?.iter()),
+        Kind::Texts => lists(|list| Ok(plain(list.str()?.iter())))?,
+        Kind::U32s => lists(|list| Ok(plain(list.u32()?.iter())))?,
+        Kind::F32s => lists(|list| Ok(plain(list.f32()?.iter().map(|x| x.map(f64::from)))))?,
+    })
+}

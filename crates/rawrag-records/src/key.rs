@@ -1,0 +1,44 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Whether a question is asked before or after the change it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Before the change.
+    Before,
+    /// After the change.
+    After,
+}
+
+/// What identifies a question in every record about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key {
+    /// The benchmark (`locomo`).
+    pub benchmark: String,
+    /// The data source inside the benchmark, where it has several.
+    pub source: Option<String>,
+    /// The conversation asked about.
+    pub conversation: String,
+    /// The question.
+    pub question: String,
+    /// Present where the question is asked twice.
+    pub phase: Option<Phase>,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { benchmark, source, conversation, question, phase } = self;
+        f.write_str(benchmark)?;
+        if let Some(source) = source {
+            write!(f, "/{source}")?;
+        }
+        write!(f, " {conversation} {question}")?;
+        match phase {
+            Some(Phase::Before) => f.write_str(" (before)"),
+            Some(Phase::After) => f.write_str(" (after)"),
+            None => Ok(()),
+        }
+    }
+}

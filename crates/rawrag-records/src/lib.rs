@@ -1,0 +1,36 @@
+//! What a run leaves on disk, and how it is read back.
+//!
+//! A run is a folder: `manifest.json` says what was run on what, and each kind of record is an
+//! append-only JSONL file beside it. A record counts once its whole line is flushed to disk, so a
+//! process may be killed at any instant: on [`Run::resume`] a torn last line is dropped and its
+//! question is done again. A run that is shared is packed into Parquet files of the same columns
+//! (feature `frames`), and [`Run::open`] reads either.
+//!
+//! ```no_run
+//! use rawrag_records::{Retrieval, Run};
+//!
+//! let run = Run::open("data/runs/locomo-minilm-tir".as_ref())?;
+//! let retrievals: Vec<Retrieval> = run.read()?;
+//! run.require_complete(&retrievals)?;
+//! # Ok::<(), rawrag_records::RecordError>(())
+//! ```
+//!
+//! This crate knows nothing of models, retrieval or benchmarks, and it never repairs: damage
+//! anywhere but in the last line is an error that names the file and the line.
+
+mod appender;
+mod key;
+mod manifest;
+mod record;
+mod run;
+
+#[cfg(feature = "frames")]
+pub mod frames;
+
+pub use appender::Appender;
+pub use key::{Key, Phase};
+pub use manifest::{
+    Code, Data, Difference, Expected, Machine, Manifest, Model, SCHEMA_VERSION, System,
+};
+pub use record::{Column, History, Record, Retrieval, Schema};
+pub use run::{RecordError, Run};

@@ -1,0 +1,223 @@
+use std::collections::HashMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::{Appender, Difference, Expected, Key, Manifest, Record, SCHEMA_VERSION};
+
+/// A run's folder.
+#[derive(Debug)]
+pub struct Run {
+    folder: PathBuf,
+    manifest: Manifest,
+    /// Held while the run is written to.
+    _owner: Option<File>,
+}
+
+/// Why records cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum RecordError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} is not a run: it has no manifest.json", .0.display())]
+    NotARun(PathBuf),
+    #[error("{}: {source}", path.display())]
+    Manifest { path: PathBuf, source: serde_json::Error },
+    #[error(
+        "{}: written with schema {found}, and this program reads schema {SCHEMA_VERSION}",
+        path.display()
+    )]
+    Schema { path: PathBuf, found: u32 },
+    #[error("{} line {line}: {source}", path.display())]
+    Damaged { path: PathBuf, line: usize, source: serde_json::Error },
+    #[error("{} line {line}: a second record for {identity}", path.display())]
+    Duplicate { path: PathBuf, line: usize, identity: String },
+    #[error(
+        "{} was begun with other settings; start a new run, or restore these:\n{}",
+        folder.display(),
+        differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
+    )]
+    Differs { folder: PathBuf, differences: Vec<Difference> },
+    #[error("{} is being written by {holder}; wait for it or choose another run", folder.display())]
+    InUse { folder: PathBuf, holder: String },
+    #[error("{} is incomplete: {found} of {expected} questions; resume it first", folder.display())]
+    Incomplete { folder: PathBuf, found: usize, expected: usize },
+    #[error("{} holds {found} questions, but not the {expected} it was begun for", folder.display())]
+    OtherQuestions { folder: PathBuf, found: usize, expected: usize },
+    #[error("{}: column {column}: {problem}", path.display())]
+    Column { path: PathBuf, column: String, problem: String },
+    #[error("{} is packed as Parquet; build with the `frames` feature to read it", .0.display())]
+    Packed(PathBuf),
+}
+
+impl Run {
+    /// Begins a run in `folder`, or takes up the one that is there.
+    ///
+    /// # Errors
+    /// [`RecordError::Differs`] when the run there was begun with other settings, data, models or
+    /// code; [`RecordError::InUse`] when another process writes to it.
+    pub fn resume(folder: &Path, manifest: Manifest) -> Result<Self, RecordError> {
+        let io = |source| RecordError::Io { path: folder.to_owned(), source };
+        fs::create_dir_all(folder).map_err(io)?;
+        let owner = own(folder)?;
+        let path = folder.join("manifest.json");
+        if path.exists() {
+            let begun = read_manifest(folder)?;
+            let differences = begun.differences(&manifest);
+            if !differences.is_empty() {
+                return Err(RecordError::Differs { folder: folder.to_owned(), differences });
+            }
+            return Ok(Self { folder: folder.to_owned(), manifest: begun, _owner: Some(owner) });
+        }
+        write_aside(&path, |file| Ok(serde_json::to_writer_pretty(file, &manifest)?)).map_err(io)?;
+        Ok(Self { folder: folder.to_owned(), manifest, _owner: Some(owner) })
+    }
+
+    /// Opens a run to read it, whether JSONL or packed.
+    ///
+    /// # Errors
+    /// When there is no readable manifest of this schema.
+    pub fn open(folder: &Path) -> Result<Self, RecordError> {
+        Ok(Self { folder: folder.to_owned(), manifest: read_manifest(folder)?, _owner: None })
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it is.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Opens a kind of record for appending, with the records already there.
+    ///
+    /// # Errors
+    /// When the file is damaged anywhere but in a torn last line, or holds an identity twice.
+    pub fn appender<R: Record>(&self) -> Result<(Appender<R>, Vec<R>), RecordError> {
+        Appender::open(&self.path::<R>("jsonl"))
+    }
+
+    /// All records of a kind, in file order: none when the run has no such file. A torn last
+    /// line is left out.
+    ///
+    /// # Errors
+    /// When the file is damaged elsewhere, or holds an identity twice.
+    pub fn read<R: Record>(&self) -> Result<Vec<R>, RecordError> {
+        let lines = self.path::<R>("jsonl");
+        if lines.exists() {
+            return Ok(parse_lines(&lines)?.0);
+        }
+        let packed = self.path::<R>("parquet");
+        if packed.exists() {
+            return read_packed(&packed);
+        }
+        Ok(Vec::new())
+    }
+
+    /// Checks that `records` are about exactly the questions the run was begun for, each once.
+    ///
+    /// # Errors
+    /// [`RecordError::Incomplete`] or [`RecordError::OtherQuestions`].
+    pub fn require_complete<R: Record>(&self, records: &[R]) -> Result<(), RecordError> {
+        let keys: Vec<Key> = records.iter().filter_map(Record::key).collect();
+        let (found, expected) = (keys.len(), self.manifest.expected.questions);
+        let folder = self.folder.clone();
+        if found < expected {
+            return Err(RecordError::Incomplete { folder, found, expected });
+        }
+        if Expected::of(&keys) != self.manifest.expected {
+            return Err(RecordError::OtherQuestions { folder, found, expected });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn path<R: Record>(&self, extension: &str) -> PathBuf {
+        self.folder.join(format!("{}.{extension}", R::SCHEMA.kind))
+    }
+}
+
+/// Writes a file beside `path` and renames it into place once it is on disk.
+pub(crate) fn write_aside(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let aside = path.with_extension("part");
+    let mut file = File::create(&aside)?;
+    write(&mut file)?;
+    file.sync_all()?;
+    fs::rename(&aside, path)
+}
+
+/// Records of a JSONL file and the length in bytes of its whole lines.
+pub(crate) fn parse_lines<R: Record>(path: &Path) -> Result<(Vec<R>, u64), RecordError> {
+    let bytes =
+        fs::read(path).map_err(|source| RecordError::Io { path: path.to_owned(), source })?;
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let mut records = Vec::new();
+    let mut lines = HashMap::new();
+    for (line, text) in (1..).zip(bytes[..whole].split_inclusive(|&byte| byte == b'\n')) {
+        let record: R = serde_json::from_slice(text)
+            .map_err(|source| RecordError::Damaged { path: path.to_owned(), line, source })?;
+        if lines.insert(record.identity(), line).is_some() {
+            let identity = record.identity();
+            return Err(RecordError::Duplicate { path: path.to_owned(), line, identity });
+        }
+        records.push(record);
+    }
+    Ok((records, whole as u64))
+}
+
+#[cfg(feature = "frames")]
+fn read_packed<R: Record>(path: &Path) -> Result<Vec<R>, RecordError> {
+    crate::frames::read(path)
+}
+
+#[cfg(not(feature = "frames"))]
+fn read_packed<R: Record>(path: &Path) -> Result<Vec<R>, RecordError> {
+    Err(RecordError::Packed(path.to_owned()))
+}
+
+fn read_manifest(folder: &Path) -> Result<Manifest, RecordError> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let path = folder.join("manifest.json");
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(RecordError::NotARun(folder.to_owned()));
+        }
+        Err(source) => return Err(RecordError::Io { path, source }),
+    };
+    let bad = |source| RecordError::Manifest { path: path.clone(), source };
+    let Version { schema } = serde_json::from_slice(&text).map_err(bad)?;
+    if schema != SCHEMA_VERSION {
+        return Err(RecordError::Schema { path, found: schema });
+    }
+    serde_json::from_slice(&text).map_err(bad)
+}
+
+/// Takes the folder's lock, which the system gives back when the process ends however it ends.
+fn own(folder: &Path) -> Result<File, RecordError> {
+    let path = folder.join("owner");
+    let io = |source| RecordError::Io { path: path.clone(), source };
+    let mut file =
+        File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let holder = fs::read_to_string(&path).unwrap_or_default();
+            return Err(RecordError::InUse {
+                folder: folder.to_owned(),
+                holder: if holder.is_empty() { "another process".to_owned() } else { holder },
+            });
+        }
+        Err(TryLockError::Error(source)) => return Err(io(source)),
+    }
+    file.set_len(0).and_then(|()| write!(file, "process {}", std::process::id())).map_err(io)?;
+    Ok(file)
+}

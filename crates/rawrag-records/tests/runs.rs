@@ -1,0 +1,214 @@
+//! What a run promises about its records: nothing lost, nothing twice, nothing silently smaller.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use proptest::prelude::*;
+use rawrag_records::{
+    Code, Data, Expected, History, Key, Machine, Manifest, Phase, Record, RecordError, Retrieval,
+    Run, SCHEMA_VERSION, System,
+};
+use serde_json::json;
+
+fn retrieval(question: &str) -> Retrieval {
+    Retrieval {
+        benchmark: "locomo".into(),
+        source: None,
+        conversation: "conv-0".into(),
+        question: question.into(),
+        phase: None,
+        kind: "temporal".into(),
+        gold_messages: vec![3],
+        gold_sessions: vec![0],
+        gold_written: vec!["D1:4".into()],
+        available: 140,
+        shortlist: 128,
+        requested: 2,
+        chunks: vec![7, 0],
+        first_message: vec![3, 0],
+        last_message: vec![5, 2],
+        first_session: vec![0, 0],
+        last_session: vec![1, 0],
+        dense_score: vec![0.25, 0.1],
+        dense_rank: vec![1, 9],
+        score: vec![1.5, -0.3],
+        tokens: vec![210, 198],
+        evidence_tokens: vec![408],
+        milliseconds: 1.25,
+    }
+}
+
+fn manifest(records: &[Retrieval]) -> Manifest {
+    let keys: Vec<Key> = records.iter().map(Retrieval::question_key).collect();
+    Manifest {
+        schema: SCHEMA_VERSION,
+        name: "test".into(),
+        system: System { name: "raw-rag".into(), version: "1".into() },
+        benchmark: "locomo".into(),
+        data: Data { sha256: "ab".into(), release: None },
+        expected: Expected::of(&keys),
+        settings: json!({"retrieval": {"k": 15, "shortlist": 128}}),
+        models: Default::default(),
+        prompts: Default::default(),
+        seed: 0,
+        code: Code { version: "0".into(), sources: "cd".into() },
+        machine: Machine::default(),
+        started: "2026-01-01T00:00:00Z".into(),
+    }
+}
+
+fn lines(folder: &Path) -> std::path::PathBuf {
+    folder.join("retrievals.jsonl")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    /// memorybench#57: whatever byte the process was stopped at, resuming gives the records of an
+    /// undisturbed run.
+    #[test]
+    fn a_run_cut_at_any_byte_resumes_to_the_same_records(count in 1usize..5, cut in 0.0..1.0f64) {
+        let wanted: Vec<Retrieval> = (0..count).map(|i| retrieval(&format!("q{i} \u{2028}é"))).collect();
+        let folder = tempfile::tempdir()?;
+        let run = Run::resume(folder.path(), manifest(&wanted))?;
+        let (mut appender, _) = run.appender()?;
+        for record in &wanted {
+            appender.append(record)?;
+        }
+        drop((appender, run));
+        let bytes = fs::read(lines(folder.path()))?;
+        fs::write(lines(folder.path()), &bytes[..(bytes.len() as f64 * cut) as usize])?;
+
+        let run = Run::resume(folder.path(), manifest(&wanted))?;
+        let (mut appender, held) = run.appender::<Retrieval>()?;
+        prop_assert_eq!(&held[..], &wanted[..held.len()]);
+        for record in &wanted {
+            if !appender.holds(&record.identity()) {
+                appender.append(record)?;
+            }
+        }
+        prop_assert_eq!(fs::read(lines(folder.path()))?, bytes);
+        run.require_complete(&run.read::<Retrieval>()?)?;
+    }
+}
+
+#[test]
+fn damage_before_the_last_line_is_an_error_that_names_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::resume(folder.path(), manifest(&[])).unwrap();
+    let (mut appender, _) = run.appender().unwrap();
+    appender.append(&retrieval("q0")).unwrap();
+    let mut file = fs::File::options().append(true).open(lines(folder.path())).unwrap();
+    file.write_all(b"{\"benchmark\": \"loc\n").unwrap();
+    let error = run.read::<Retrieval>().unwrap_err();
+    assert!(matches!(error, RecordError::Damaged { line: 2, .. }), "{error}");
+}
+
+#[test]
+fn the_same_question_twice_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::resume(folder.path(), manifest(&[])).unwrap();
+    let (mut appender, _) = run.appender().unwrap();
+    appender.append(&retrieval("q0")).unwrap();
+    assert!(matches!(appender.append(&retrieval("q0")), Err(RecordError::Duplicate { .. })));
+    let mut after = retrieval("q0");
+    after.phase = Some(Phase::After);
+    appender.append(&after).unwrap();
+    let text = fs::read_to_string(lines(folder.path())).unwrap();
+    fs::write(lines(folder.path()), format!("{text}{text}")).unwrap();
+    let error = run.read::<Retrieval>().unwrap_err();
+    assert!(matches!(error, RecordError::Duplicate { line: 3, .. }), "{error}");
+}
+
+/// goldenmatch#2591: a run taken up under other settings measures nothing.
+#[test]
+fn other_settings_are_refused_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = manifest(&[]);
+    drop(Run::resume(folder.path(), begun.clone()).unwrap());
+    let mut other = begun.clone();
+    other.settings["retrieval"]["k"] = json!(20);
+    other.data.release = Some("release".into());
+    other.machine.cores = 64;
+    let error = Run::resume(folder.path(), other).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("settings.retrieval.k: 15 -> 20"), "{text}");
+    assert!(text.contains("data.release: null -> \"release\""), "{text}");
+    assert!(!text.contains("cores"), "{text}");
+    assert!(Run::resume(folder.path(), begun).is_ok());
+}
+
+/// qdrant-client#1018: one owner at a time, and the message says which.
+#[test]
+fn a_run_being_written_names_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let _owner = Run::resume(folder.path(), manifest(&[])).unwrap();
+    let error = Run::resume(folder.path(), manifest(&[])).unwrap_err();
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    assert!(Run::open(folder.path()).is_ok());
+}
+
+#[test]
+fn an_incomplete_run_is_never_silently_smaller() {
+    let all = [retrieval("q0"), retrieval("q1")];
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::resume(folder.path(), manifest(&all)).unwrap();
+    assert!(matches!(
+        run.require_complete(&all[..1]),
+        Err(RecordError::Incomplete { found: 1, expected: 2, .. })
+    ));
+    let other = [retrieval("q0"), retrieval("q2")];
+    assert!(matches!(run.require_complete(&other), Err(RecordError::OtherQuestions { .. })));
+    let swapped = [all[1].clone(), all[0].clone()];
+    run.require_complete(&swapped).unwrap();
+}
+
+#[test]
+fn schemas_name_every_field_of_their_records() {
+    fn check<R: Record>(record: &R) {
+        let value = serde_json::to_value(record).unwrap();
+        let mut fields: Vec<_> = value.as_object().unwrap().keys().cloned().collect();
+        let mut columns: Vec<_> = R::SCHEMA.columns.iter().map(|c| c.0.to_owned()).collect();
+        fields.sort();
+        columns.sort();
+        assert_eq!(fields, columns, "{}", R::SCHEMA.kind);
+    }
+    check(&retrieval("q"));
+    check(&history());
+}
+
+fn history() -> History {
+    History {
+        conversation: "conv-0".into(),
+        sessions: vec!["session_1".into(), "session_2".into()],
+        messages: 40,
+        chunks: 12,
+        truncated: 1,
+        milliseconds: 80.0,
+    }
+}
+
+#[cfg(feature = "frames")]
+#[test]
+fn packing_keeps_every_value() {
+    let mut records = vec![retrieval("q0"), retrieval("q1 é"), retrieval("q2")];
+    records[0].source = Some("eventqa".into());
+    records[1].phase = Some(Phase::Before);
+    records[1].chunks = vec![];
+    records[1].gold_written = vec![];
+    records[2].score = vec![f32::MIN_POSITIVE, 0.1];
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::resume(folder.path(), manifest(&records)).unwrap();
+    let (mut appender, _) = run.appender().unwrap();
+    for record in &records {
+        appender.append(record).unwrap();
+    }
+    let (mut histories, _) = run.appender().unwrap();
+    histories.append(&history()).unwrap();
+    rawrag_records::frames::pack::<Retrieval>(&run).unwrap();
+    rawrag_records::frames::pack::<History>(&run).unwrap();
+    assert!(!lines(folder.path()).exists());
+    let run = Run::open(folder.path()).unwrap();
+    assert_eq!(run.read::<Retrieval>().unwrap(), records);
+    assert_eq!(run.read::<History>().unwrap(), [history()]);
+}

@@ -1,0 +1,18 @@
+//! What an answer or a ranking is worth: one definition a metric, each with its source.
+//!
+//! Pure functions over plain values. Nothing here reads records, asks a model or averages over
+//! questions; a metric that is undefined for a question is `None` and never 0.
+//!
+//! ```
+//! use rawrag_scoring::Ranking;
+//!
+//! // The items returned, best first, by the gold units that each holds, of three in all.
+//! let ranking = Ranking::new(3, [&[2][..], &[], &[0, 2]]);
+//! assert_eq!(ranking.recall_any(1), Some(true));
+//! assert_eq!(ranking.recall_all(3), Some(false));
+//! assert_eq!(ranking.recall(3), Some(2.0 / 3.0));
+//! ```
+
+mod ranking;
+
+pub use ranking::Ranking;
