@@ -1,0 +1,338 @@
+use std::io::BufRead;
+use std::path::Path;
+
+use memchr::{memchr_iter, memchr2};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::Fault;
+use crate::error::LoadError;
+
+/// Where in a file something stands, for errors and reports.
+pub(super) struct Place<'a> {
+    pub(super) file: &'a Path,
+    pub(super) line: Option<u64>,
+    /// The element or object meant; empty for the file.
+    pub(super) name: String,
+}
+
+impl<'a> Place<'a> {
+    /// The same line, under another name.
+    pub(super) fn named(&self, name: impl Into<String>) -> Self {
+        Self { file: self.file, line: self.line, name: name.into() }
+    }
+
+    pub(super) fn error(
+        &self,
+        field: &str,
+        problem: impl Into<String>,
+        mend: &'static str,
+    ) -> LoadError {
+        let joint = if self.name.is_empty() || field.is_empty() { "" } else { ", " };
+        let field = if field.is_empty() { String::new() } else { format!("field {field}") };
+        Fault {
+            file: self.file.to_owned(),
+            line: self.line,
+            place: format!("{}{joint}{field}", self.name),
+            problem: problem.into(),
+            mend,
+        }
+        .into()
+    }
+
+    /// Parses one JSON value, naming line and field of what is wrong in it.
+    pub(super) fn parse<'de, T: Deserialize<'de>>(&self, json: &'de str) -> Result<T, LoadError> {
+        serde_json::from_str(json).or_else(|_| {
+            // Only now is it worth keeping the path to the field.
+            let mut input = serde_json::Deserializer::from_str(json);
+            let error = match serde_path_to_error::deserialize(&mut input) {
+                Ok(value) => match input.end() {
+                    Ok(()) => return Ok(value),
+                    Err(error) => return Err(self.json_error("", &error)),
+                },
+                Err(error) => error,
+            };
+            let path = error.path().to_string();
+            Err(self.json_error(if path == "." { "" } else { &path }, error.inner()))
+        })
+    }
+
+    fn json_error(&self, field: &str, error: &serde_json::Error) -> LoadError {
+        let below = (error.line() as u64).saturating_sub(1);
+        let at = Self { line: self.line.map(|line| line + below), ..self.named(self.name.clone()) };
+        let message = error.to_string();
+        let problem = match message.rfind(" at line ") {
+            Some(end) => &message[..end],
+            None => &message,
+        };
+        let mend = if error.is_data() {
+            "rename, add or correct the field as the format asks"
+        } else {
+            "the JSON is damaged, cut short or nested too deep here: mend it or get the file again"
+        };
+        at.error(field, problem, mend)
+    }
+}
+
+/// The elements of the JSON array that a file consists of, each as text.
+///
+/// Only the ends of elements are found here; whether an element is valid shows when it is parsed.
+pub(super) struct Elements<'a, R> {
+    file: &'a Path,
+    input: R,
+    /// The line that the next byte stands on.
+    line: u64,
+    /// Elements begun so far.
+    count: u64,
+    state: State,
+    element: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Start,
+    Inside,
+    End,
+}
+
+impl<'a, R: BufRead> Elements<'a, R> {
+    pub(super) fn new(file: &'a Path, input: R) -> Self {
+        Self { file, input, line: 1, count: 0, state: State::Start, element: Vec::new() }
+    }
+
+    /// The next element and where it begins.
+    pub(super) fn next(&mut self) -> Result<Option<(&str, Place<'a>)>, LoadError> {
+        if self.state == State::Start {
+            self.open()?;
+        }
+        if self.state == State::End {
+            return Ok(None);
+        }
+        let first = self.skip_space()?;
+        if first == Some(b']') && self.count == 0 {
+            self.consume(1);
+            self.close()?;
+            return Ok(None);
+        }
+        let place = self.place(format!("element {}", self.count));
+        self.count += 1;
+        self.take_element(&place)?;
+        if self.state == State::End {
+            self.close()?;
+        }
+        if self.element.is_empty() {
+            return Err(place.error("", "an element is missing beside a comma", DAMAGED));
+        }
+        match std::str::from_utf8(&self.element) {
+            Ok(json) => Ok(Some((json, place))),
+            Err(error) => Err(not_utf8(&place, &self.element, error.valid_up_to())),
+        }
+    }
+
+    fn open(&mut self) -> Result<(), LoadError> {
+        skip_mark(self.file, &mut self.input)?;
+        match self.skip_space()? {
+            Some(b'[') => self.consume(1),
+            None => return Err(self.here().error("", "the file is empty", "check that it is the file you mean")),
+            Some(_) => {
+                return Err(self.here().error(
+                    "",
+                    "the file is not a JSON array",
+                    "give the file as it was released or exported, beginning with [",
+                ));
+            }
+        }
+        self.state = State::Inside;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), LoadError> {
+        self.state = State::End;
+        match self.skip_space()? {
+            None => Ok(()),
+            Some(_) => Err(self.here().error("", "something follows the end of the array", DAMAGED)),
+        }
+    }
+
+    /// Takes all bytes up to the comma or bracket that ends the element, and that too.
+    fn take_element(&mut self, place: &Place<'_>) -> Result<(), LoadError> {
+        self.element.clear();
+        let mut scan = Scan::default();
+        loop {
+            let available = fill(self.file, &mut self.input)?;
+            if available.is_empty() {
+                return Err(place.error("", "the file ends inside this element", DAMAGED));
+            }
+            let (taken, end) = scan.find_end(available);
+            self.element.extend_from_slice(&available[..taken]);
+            let used = taken + usize::from(end.is_some());
+            self.consume(used);
+            match end {
+                None => {}
+                Some(b',') => return Ok(()),
+                Some(b']') => {
+                    self.state = State::End;
+                    return Ok(());
+                }
+                Some(_) => return Err(place.error("", "a brace closes what was not opened", DAMAGED)),
+            }
+        }
+    }
+
+    /// Skips white space; the byte after it, or `None` at the end of the file.
+    fn skip_space(&mut self) -> Result<Option<u8>, LoadError> {
+        loop {
+            let available = fill(self.file, &mut self.input)?;
+            if available.is_empty() {
+                return Ok(None);
+            }
+            match available.iter().position(|byte| !b" \t\r\n".contains(byte)) {
+                Some(at) => {
+                    let byte = available[at];
+                    self.consume(at);
+                    return Ok(Some(byte));
+                }
+                None => {
+                    let all = available.len();
+                    self.consume(all);
+                }
+            }
+        }
+    }
+
+    /// Moves on by `bytes` of those last seen.
+    fn consume(&mut self, bytes: usize) {
+        if let Ok(available) = self.input.fill_buf() {
+            let used = available.get(..bytes).unwrap_or(available);
+            self.line += memchr_iter(b'\n', used).count() as u64;
+        }
+        self.input.consume(bytes);
+    }
+
+    fn here(&self) -> Place<'a> {
+        self.place(String::new())
+    }
+
+    fn place(&self, name: String) -> Place<'a> {
+        Place { file: self.file, line: Some(self.line), name }
+    }
+}
+
+/// How far an element has been scanned.
+#[derive(Default)]
+struct Scan {
+    depth: u64,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Scan {
+    /// How many of these bytes belong to the element, and the byte that ends it if it does here.
+    fn find_end(&mut self, bytes: &[u8]) -> (usize, Option<u8>) {
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            if self.escaped {
+                self.escaped = false;
+            } else if self.in_string {
+                match memchr2(b'"', b'\\', &bytes[at..]) {
+                    None => return (bytes.len(), None),
+                    Some(ahead) => {
+                        at += ahead;
+                        self.escaped = bytes[at] == b'\\';
+                        self.in_string = self.escaped;
+                    }
+                }
+            } else {
+                match byte {
+                    b'"' => self.in_string = true,
+                    b'{' | b'[' => self.depth += 1,
+                    b'}' | b']' | b',' if self.depth == 0 => return (at, Some(byte)),
+                    b'}' | b']' => self.depth -= 1,
+                    _ => {}
+                }
+            }
+            at += 1;
+        }
+        (at, None)
+    }
+}
+
+/// Whether the file is an array, and the field names of the first object in it.
+pub(super) fn first_keys(
+    file: &Path,
+    input: &mut impl BufRead,
+) -> Result<(bool, Vec<String>), LoadError> {
+    skip_mark(file, input)?;
+    let mut elements = Elements::new(file, input);
+    match elements.skip_space()? {
+        None => Err(elements.here().error("", "the file is empty", "check that it is the file you mean")),
+        Some(b'[') => match elements.next()? {
+            // Values are not looked at, so anything wrong in them is reported where it is read.
+            Some((json, place)) => Ok((true, place.parse::<Keys>(json)?.0)),
+            None => Err(elements.here().error("", "the array is empty", "check that it is the file you mean")),
+        },
+        Some(b'{') => {
+            let mut json = serde_json::Deserializer::from_reader(elements.input);
+            let Ok(Keys(keys)) = Keys::deserialize(&mut json) else {
+                // A damaged first line, whose reader says what is wrong with it.
+                return Ok((false, vec!["conversation".to_owned()]));
+            };
+            Ok((false, keys))
+        }
+        Some(_) => Err(elements.here().error(
+            "",
+            "the file is neither a JSON array nor JSON lines",
+            "give a file of a known format: LoCoMo, LongMemEval, chat JSONL or ChatGPT export",
+        )),
+    }
+}
+
+/// The field names of an object.
+struct Keys(Vec<String>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Keys;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                let mut keys = Vec::new();
+                while let Some((key, IgnoredAny)) = map.next_entry()? {
+                    keys.push(key);
+                }
+                Ok(Keys(keys))
+            }
+        }
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+/// Skips a UTF-8 byte order mark and refuses a UTF-16 one.
+pub(super) fn skip_mark(file: &Path, input: &mut impl BufRead) -> Result<(), LoadError> {
+    let available = fill(file, input)?;
+    if available.starts_with(b"\xFF\xFE") || available.starts_with(b"\xFE\xFF") {
+        let place = Place { file, line: Some(1), name: String::new() };
+        return Err(place.error("", "the file is UTF-16", "save it as UTF-8"));
+    }
+    if available.starts_with(b"\xEF\xBB\xBF") {
+        input.consume(3);
+    }
+    Ok(())
+}
+
+pub(super) fn not_utf8(place: &Place<'_>, bytes: &[u8], valid: usize) -> LoadError {
+    let below = memchr_iter(b'\n', &bytes[..valid]).count() as u64;
+    let at = Place { line: place.line.map(|line| line + below), ..place.named(place.name.clone()) };
+    at.error("", "the text is not UTF-8", "save the file as UTF-8")
+}
+
+fn fill<'r>(file: &Path, input: &'r mut impl BufRead) -> Result<&'r [u8], LoadError> {
+    input.fill_buf().map_err(|source| LoadError::Read { file: file.to_owned(), source })
+}
+
+const DAMAGED: &str = "the JSON is damaged or cut short: mend it or get the file again";
