@@ -5,17 +5,18 @@ mod chatgpt;
 mod elements;
 mod locomo;
 mod longmemeval;
+mod sessions;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Seek};
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Fault, LoadError};
+use crate::error::LoadError;
 use crate::hash::{ContentHasher, known_release};
 use crate::report::{Notes, Oddity, Report, Totals};
 use crate::{Answer, Benchmark, Conversation, ConversationId, Question};
@@ -109,6 +110,11 @@ pub fn read<E: From<LoadError>>(
     mut each: impl FnMut(Entry) -> Result<(), E>,
 ) -> Result<Report, E> {
     let file = if path.is_dir() { path.join(HISTORY) } else { path.to_owned() };
+    if path.is_dir() && !file.exists() {
+        let place = Place { file: path, line: None, name: String::new() };
+        let problem = format!("the folder holds no {HISTORY}");
+        return Err(place.error("", problem, "give the history file itself").into());
+    }
     let failed = |source| LoadError::Read { file: file.clone(), source };
     let mut input = BufReader::with_capacity(1 << 16, File::open(&file).map_err(failed)?);
     let format = match format {
@@ -123,11 +129,15 @@ pub fn read<E: From<LoadError>>(
     let mut notes = Notes::default();
     let mut totals = Totals::default();
     let mut hasher = ContentHasher::new(format.benchmark());
-    let mut seen: HashSet<ConversationId> = HashSet::new();
+    let mut seen: HashMap<ConversationId, String> = HashMap::new();
     while let Some((entry, place)) = entries.next(&mut notes)? {
-        if !seen.insert(entry.conversation.id.clone()) {
-            let problem = format!("conversation {} stands in the file twice", entry.conversation.id);
-            return Err(place.error("", problem, "give each conversation its own id, and keep its parts together").into());
+        if let Some(earlier) = seen.insert(entry.conversation.id.clone(), place.to_string()) {
+            let problem = format!(
+                "conversation {} stands in the file more than once, first at {earlier}",
+                entry.conversation.id
+            );
+            let mend = "give each conversation its own id, and keep its lines together";
+            return Err(place.error("", problem, mend).into());
         }
         note_messages(&entry.conversation, &mut notes);
         totals.add(&entry);

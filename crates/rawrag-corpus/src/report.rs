@@ -162,21 +162,23 @@ impl Notes {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "format     {}", self.format)?;
-        writeln!(f, "content    sha256 {}", self.hash)?;
+        writeln!(f, "{:<15}{}", "format", self.format)?;
+        writeln!(f, "{:<15}{}", "content sha256", self.hash)?;
         match (self.known, self.benchmark()) {
-            (Some(name), _) => writeln!(f, "           {name}")?,
+            (Some(name), _) => writeln!(f, "{:<15}{name}", "known as")?,
             (None, Benchmark::Own) => {}
             (None, benchmark) => writeln!(
                 f,
-                "           UNKNOWN: not a {benchmark} release whose hash is on record, so it may be \
-                 altered, a part, or another version"
+                "{:<15}nothing: no {benchmark} release on record has this content; it may be \
+                 altered, a part, or another version",
+                "known as"
             )?,
         }
         writeln!(f, "{}", self.totals)?;
         if self.oddities.is_empty() {
-            return writeln!(f, "nothing odd");
+            return writeln!(f, "\nnothing odd");
         }
+        writeln!(f, "\nodd, and how it was read:")?;
         for (oddity, findings) in &self.oddities {
             writeln!(f, "{:>6}  {oddity}", findings.count)?;
             for finding in findings.first.iter().take(EXAMPLES) {
@@ -198,13 +200,10 @@ const EXAMPLES: usize = 3;
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "histories  {} conversations", self.conversations)?;
-        writeln!(f, "           {} sessions", self.sessions)?;
-        writeln!(f, "           {} messages", self.messages)?;
-        write!(f, "questions  {}", self.questions.values().sum::<u64>())?;
-        for (kind, count) in &self.questions {
-            write!(f, "\n           {count} {kind}")?;
-        }
-        Ok(())
+        writeln!(f, "{:<15}{}", "conversations", self.conversations)?;
+        writeln!(f, "{:<15}{}", "sessions", self.sessions)?;
+        writeln!(f, "{:<15}{}", "messages", self.messages)?;
+        write!(f, "{:<15}{}", "questions", self.questions.values().sum::<u64>())?;
+        self.questions.iter().try_for_each(|(kind, count)| write!(f, "\n  {kind:<26}{count}"))
     }
 }

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::io::BufRead;
 use std::path::Path;
 
@@ -5,8 +6,7 @@ use memchr::{memchr_iter, memchr2};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::Fault;
-use crate::error::LoadError;
+use crate::error::{Fault, LoadError};
 
 /// Where in a file something stands, for errors and reports.
 pub(super) struct Place<'a> {
@@ -14,6 +14,15 @@ pub(super) struct Place<'a> {
     pub(super) line: Option<u64>,
     /// The element or object meant; empty for the file.
     pub(super) name: String,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line} ")?;
+        }
+        f.write_str(&self.name)
+    }
 }
 
 impl<'a> Place<'a> {
@@ -296,7 +305,7 @@ impl<'de> Deserialize<'de> for Keys {
         impl<'de> serde::de::Visitor<'de> for Visitor {
             type Value = Keys;
 
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
