@@ -25,7 +25,10 @@ fn shared(name: &str) -> Option<PathBuf> {
     );
     let file = folder.join("data").join(name);
     if !file.exists() {
-        eprintln!("skipped: {} is not there; RAWRAG_SHARED names the folder", file.display());
+        eprintln!(
+            "skipped: {} is not there; RAWRAG_SHARED names the folder",
+            file.display()
+        );
     }
     file.exists().then_some(file)
 }
@@ -55,7 +58,11 @@ fn beam_1m_as_chat_jsonl(bencher: Bencher<'_, '_>) {
     if let Some(file) = shared("beam/1M-3/chat.json") {
         let folder = tempfile::tempdir().unwrap();
         let history = folder.path().join("beam.jsonl");
-        std::fs::write(&history, chat_jsonl(&std::fs::read_to_string(file).unwrap(), 1)).unwrap();
+        std::fs::write(
+            &history,
+            chat_jsonl(&std::fs::read_to_string(file).unwrap(), 1),
+        )
+        .unwrap();
         bench_load(bencher, &history);
     }
 }
@@ -66,13 +73,19 @@ fn beam_100m_streamed(bencher: Bencher<'_, '_>) {
     if let Some(file) = shared("beam/1M-3/chat.json") {
         let folder = tempfile::tempdir().unwrap();
         let history = folder.path().join("beam.jsonl");
-        std::fs::write(&history, chat_jsonl(&std::fs::read_to_string(file).unwrap(), 100)).unwrap();
+        std::fs::write(
+            &history,
+            chat_jsonl(&std::fs::read_to_string(file).unwrap(), 100),
+        )
+        .unwrap();
         let size = BytesCount::of_many::<u8>(history.metadata().unwrap().len() as usize);
         let drop_entry = |entry: Entry| {
             drop(entry);
             Ok::<_, LoadError>(())
         };
-        bencher.counter(size).bench(|| read(&history, None, drop_entry).unwrap());
+        bencher
+            .counter(size)
+            .bench(|| read(&history, None, drop_entry).unwrap());
     }
 }
 
@@ -82,7 +95,12 @@ fn chat_jsonl(chat: &str, copies: usize) -> String {
     let mut lines = String::new();
     for copy in 0..copies {
         for batch in batches.as_array().unwrap() {
-            for turn in batch["turns"].as_array().unwrap().iter().flat_map(|t| t.as_array().unwrap()) {
+            for turn in batch["turns"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .flat_map(|t| t.as_array().unwrap())
+            {
                 let line = serde_json::json!({
                     "conversation": format!("beam-{copy}"),
                     "session": batch["batch_number"].to_string(),

@@ -35,7 +35,10 @@ pub fn known_release(hash: ContentHash) -> Option<&'static str> {
         "LoCoMo release, ten conversations (locomo10.json)",
     )];
     let hash = hash.to_string();
-    RELEASES.iter().find(|(known, _)| *known == hash).map(|&(_, name)| name)
+    RELEASES
+        .iter()
+        .find(|(known, _)| *known == hash)
+        .map(|&(_, name)| name)
 }
 
 impl fmt::Display for ContentHash {
@@ -58,7 +61,10 @@ pub(crate) struct ContentHasher {
 
 impl ContentHasher {
     pub(crate) fn new(benchmark: Benchmark) -> Self {
-        let mut hasher = Self { sha: Sha256::new(), pending: Vec::new() };
+        let mut hasher = Self {
+            sha: Sha256::new(),
+            pending: Vec::new(),
+        };
         hasher.string("rawrag content 1");
         hasher.string(benchmark.name());
         hasher
@@ -146,8 +152,12 @@ impl ContentHasher {
     }
 
     fn evidence(&mut self, evidence: &Evidence) {
-        self.list(&evidence.messages, |h, m| h.pending.extend(m.0.to_le_bytes()));
-        self.list(&evidence.sessions, |h, s| h.pending.extend(s.0.to_le_bytes()));
+        self.list(&evidence.messages, |h, m| {
+            h.pending.extend(m.0.to_le_bytes())
+        });
+        self.list(&evidence.sessions, |h, s| {
+            h.pending.extend(s.0.to_le_bytes())
+        });
         self.list(&evidence.written, |h, reference| h.string(reference));
         self.list(&evidence.unresolved, |h, reference| h.string(reference));
     }

@@ -109,13 +109,26 @@ pub fn read<E: From<LoadError>>(
     format: Option<Format>,
     mut each: impl FnMut(Entry) -> Result<(), E>,
 ) -> Result<Report, E> {
-    let file = if path.is_dir() { path.join(HISTORY) } else { path.to_owned() };
+    let file = if path.is_dir() {
+        path.join(HISTORY)
+    } else {
+        path.to_owned()
+    };
     if path.is_dir() && !file.exists() {
-        let place = Place { file: path, line: None, name: String::new() };
+        let place = Place {
+            file: path,
+            line: None,
+            name: String::new(),
+        };
         let problem = format!("the folder holds no {HISTORY}");
-        return Err(place.error("", problem, "give the history file itself").into());
+        return Err(place
+            .error("", problem, "give the history file itself")
+            .into());
     }
-    let failed = |source| LoadError::Read { file: file.clone(), source };
+    let failed = |source| LoadError::Read {
+        file: file.clone(),
+        source,
+    };
     let mut input = BufReader::with_capacity(1 << 16, File::open(&file).map_err(failed)?);
     let format = match format {
         Some(format) => format,
@@ -145,20 +158,39 @@ pub fn read<E: From<LoadError>>(
         each(entry)?;
     }
     if totals.messages == 0 {
-        let place = Place { file: &file, line: None, name: String::new() };
+        let place = Place {
+            file: &file,
+            line: None,
+            name: String::new(),
+        };
         return Err(place
-            .error("", format!("no message was found in it as {format}"), "check that it is the file you mean")
+            .error(
+                "",
+                format!("no message was found in it as {format}"),
+                "check that it is the file you mean",
+            )
             .into());
     }
     let hash = hasher.finish();
-    Ok(Report { format, hash, known: known_release(hash), totals, oddities: notes.0 })
+    Ok(Report {
+        format,
+        hash,
+        known: known_release(hash),
+        totals,
+        oddities: notes.0,
+    })
 }
 
 /// The file that a folder is read for.
 const HISTORY: &str = "history.jsonl";
 
 impl Format {
-    const ALL: [Self; 4] = [Self::Locomo, Self::Longmemeval, Self::ChatJsonl, Self::Chatgpt];
+    const ALL: [Self; 4] = [
+        Self::Locomo,
+        Self::Longmemeval,
+        Self::ChatJsonl,
+        Self::Chatgpt,
+    ];
 
     /// The name used on the command line and in records.
     pub fn name(self) -> &'static str {
@@ -204,7 +236,11 @@ impl FromStr for Format {
 
 /// Tells the format from the fields of the first object in the file.
 fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, LoadError> {
-    let place = Place { file, line: None, name: String::new() };
+    let place = Place {
+        file,
+        line: None,
+        name: String::new(),
+    };
     let (array, keys) = elements::first_keys(file, input)?;
     let has = |key: &str| keys.iter().any(|k| k == key);
     const KNOWN: &str = "name the format, or give a LoCoMo release, a LongMemEval release, chat \
@@ -224,8 +260,13 @@ fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, Load
         true if has("qa") && has("conversation") => Ok(Format::Locomo),
         false if has("speaker") || has("text") || has("conversation") => Ok(Format::ChatJsonl),
         _ => {
-            let what = if array { "an array of objects" } else { "an object" };
-            let problem = format!("format not recognised: it begins with {what} with the fields {keys:?}");
+            let what = if array {
+                "an array of objects"
+            } else {
+                "an object"
+            };
+            let problem =
+                format!("format not recognised: it begins with {what} with the fields {keys:?}");
             Err(place.error("", problem, KNOWN))
         }
     }
@@ -319,7 +360,11 @@ fn answer(
 ) -> Result<Answer, LoadError> {
     let json = raw.get();
     let wrong = |problem: &str| {
-        place.error(field, problem, "give a string, number, truth value, or a list of them")
+        place.error(
+            field,
+            problem,
+            "give a string, number, truth value, or a list of them",
+        )
     };
     let scalar = |json: &str| match json.as_bytes().first() {
         Some(b'"') => serde_json::from_str(json).ok().map(Answer::Text),
@@ -331,8 +376,10 @@ fn answer(
     let answer = if json.starts_with('[') {
         let items: Vec<&serde_json::value::RawValue> =
             serde_json::from_str(json).map_err(|e| wrong(&e.to_string()))?;
-        let texts: Option<Vec<String>> =
-            items.iter().map(|item| Some(scalar(item.get())?.to_string())).collect();
+        let texts: Option<Vec<String>> = items
+            .iter()
+            .map(|item| Some(scalar(item.get())?.to_string()))
+            .collect();
         Answer::List(texts.ok_or_else(|| wrong("a gold answer lists something that is no value"))?)
     } else {
         scalar(json).ok_or_else(|| wrong("a gold answer is neither a value nor a list"))?

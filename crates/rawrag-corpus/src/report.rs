@@ -203,7 +203,14 @@ impl fmt::Display for Totals {
         writeln!(f, "{:<15}{}", "conversations", self.conversations)?;
         writeln!(f, "{:<15}{}", "sessions", self.sessions)?;
         writeln!(f, "{:<15}{}", "messages", self.messages)?;
-        write!(f, "{:<15}{}", "questions", self.questions.values().sum::<u64>())?;
-        self.questions.iter().try_for_each(|(kind, count)| write!(f, "\n  {kind:<26}{count}"))
+        write!(
+            f,
+            "{:<15}{}",
+            "questions",
+            self.questions.values().sum::<u64>()
+        )?;
+        self.questions
+            .iter()
+            .try_for_each(|(kind, count)| write!(f, "\n  {kind:<26}{count}"))
     }
 }

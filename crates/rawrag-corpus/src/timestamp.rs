@@ -63,7 +63,11 @@ impl Timestamp {
         if seconds.is_nan() || local.year() < 1 {
             return Err(error());
         }
-        Ok(Self { local, offset_minutes: Some(0), has_time: true })
+        Ok(Self {
+            local,
+            offset_minutes: Some(0),
+            has_time: true,
+        })
     }
 
     /// Reads `text`, and says whether the weekday in it, if there is one, is the date's.
@@ -107,7 +111,14 @@ impl Timestamp {
             return Err(error());
         }
         let agrees = weekday.is_none_or(|w| w == local.weekday());
-        Ok((Self { local, offset_minutes, has_time }, agrees))
+        Ok((
+            Self {
+                local,
+                offset_minutes,
+                has_time,
+            },
+            agrees,
+        ))
     }
 
     fn since_epoch(self) -> SignedDuration {
@@ -122,7 +133,10 @@ fn split_offset(text: &str) -> Option<(&str, Option<i16>)> {
     if let Some(body) = text.strip_suffix(['Z', 'z']) {
         return Some((body, Some(0)));
     }
-    let Some((body, suffix)) = text.len().checked_sub(6).and_then(|at| text.split_at_checked(at))
+    let Some((body, suffix)) = text
+        .len()
+        .checked_sub(6)
+        .and_then(|at| text.split_at_checked(at))
     else {
         return Some((text, None));
     };
@@ -154,7 +168,11 @@ impl FromStr for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let form = match (self.has_time, self.local.second(), self.local.subsec_nanosecond()) {
+        let form = match (
+            self.has_time,
+            self.local.second(),
+            self.local.subsec_nanosecond(),
+        ) {
             (false, ..) => "%Y-%m-%d",
             (true, 0, 0) => "%Y-%m-%d %H:%M",
             (true, ..) => "%Y-%m-%d %H:%M:%S%.f",
@@ -192,7 +210,9 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -202,7 +222,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn shown(text: &str) -> String {
-        text.parse::<Timestamp>().map_or_else(|e| e.to_string(), |t| t.to_string())
+        text.parse::<Timestamp>()
+            .map_or_else(|e| e.to_string(), |t| t.to_string())
     }
 
     #[test]
@@ -227,20 +248,45 @@ mod tests {
     #[test]
     fn bad_date_is_an_error_never_now() {
         for text in [
-            "", "yesterday", "0", "20230508", "2023-02-29", "2023-13-01", "2023-05-08T25:00",
-            "2023-05-08Z", "2023-05-08+02:00", "2023-05-08T13:56+24:00", "2023-05-08T13:56+ab:cd",
-            "13:56 pm on 8 May, 2023", "0:10 am on 8 May, 2023", "1:56 pm on 8 Mai, 2023",
-            "2023/05/30 (Wed) 23:40", "0000-01-01", "-0001-01-01", "T", "2023-05-08T",
-            "2023-05-08 13:56 trailing", "é+02:00", "\0", "2023-05-08T13:56[Europe/Berlin]",
+            "",
+            "yesterday",
+            "0",
+            "20230508",
+            "2023-02-29",
+            "2023-13-01",
+            "2023-05-08T25:00",
+            "2023-05-08Z",
+            "2023-05-08+02:00",
+            "2023-05-08T13:56+24:00",
+            "2023-05-08T13:56+ab:cd",
+            "13:56 pm on 8 May, 2023",
+            "0:10 am on 8 May, 2023",
+            "1:56 pm on 8 Mai, 2023",
+            "2023/05/30 (Wed) 23:40",
+            "0000-01-01",
+            "-0001-01-01",
+            "T",
+            "2023-05-08T",
+            "2023-05-08 13:56 trailing",
+            "é+02:00",
+            "\0",
+            "2023-05-08T13:56[Europe/Berlin]",
         ] {
-            assert!(text.parse::<Timestamp>().is_err(), "{text:?} gave {}", shown(text));
+            assert!(
+                text.parse::<Timestamp>().is_err(),
+                "{text:?} gave {}",
+                shown(text)
+            );
         }
     }
 
     #[test]
     fn unix_seconds_are_utc() {
         let at = |s: f64| Timestamp::from_unix(s).map(|t| t.to_string()).ok();
-        assert_eq!(at(1_683_554_167.93).as_deref(), Some("2023-05-08 13:56:07+00:00"));
+        assert_eq!(
+            at(1_683_554_167.93).as_deref(),
+            Some("2023-05-08 13:56:07+00:00")
+        );
         assert_eq!(at(-0.5).as_deref(), Some("1969-12-31 23:59:59+00:00"));
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e12] {
             assert_eq!(at(bad), None, "{bad}");
@@ -248,10 +294,20 @@ mod tests {
     }
 
     fn any_timestamp() -> impl Strategy<Value = Timestamp> {
-        let time = (0..24_i8, 0..60_i8, 0..60_i8, prop_oneof![Just(0), 0..1_000_000_000]);
+        let time = (
+            0..24_i8,
+            0..60_i8,
+            0..60_i8,
+            prop_oneof![Just(0), 0..1_000_000_000],
+        );
         let offset = proptest::option::of(-1439..1440_i16);
-        (1..=9999_i16, 1..=12_i8, 1..=28_i8, proptest::option::of((time, offset))).prop_map(
-            |(year, month, day, time)| {
+        (
+            1..=9999_i16,
+            1..=12_i8,
+            1..=28_i8,
+            proptest::option::of((time, offset)),
+        )
+            .prop_map(|(year, month, day, time)| {
                 let day = date(year, month, day);
                 match time {
                     None => Timestamp {
@@ -259,12 +315,13 @@ mod tests {
                         offset_minutes: None,
                         has_time: false,
                     },
-                    Some(((h, m, s, n), offset_minutes)) => {
-                        Timestamp { local: day.at(h, m, s, n), offset_minutes, has_time: true }
-                    }
+                    Some(((h, m, s, n), offset_minutes)) => Timestamp {
+                        local: day.at(h, m, s, n),
+                        offset_minutes,
+                        has_time: true,
+                    },
                 }
-            },
-        )
+            })
     }
 
     proptest! {

@@ -71,7 +71,12 @@ impl<'a> Conversations<'a> {
             BTreeMap::new()
         };
         let mut lines = Lines::new(file, input)?;
-        Ok(Self { ahead: lines.next()?, lines, questions, questions_file })
+        Ok(Self {
+            ahead: lines.next()?,
+            lines,
+            questions,
+            questions_file,
+        })
     }
 
     /// The next conversation and where it begins.
@@ -85,9 +90,16 @@ impl<'a> Conversations<'a> {
         let place = self.lines.place(begins);
         let name = first.conversation.clone();
         if name.is_empty() {
-            return Err(place.error("conversation", "the id is empty", "give the conversation an id"));
+            return Err(place.error(
+                "conversation",
+                "the id is empty",
+                "give the conversation an id",
+            ));
         }
-        let mut reading = Reading { has_sessions: first.session.is_some(), ..Reading::default() };
+        let mut reading = Reading {
+            has_sessions: first.session.is_some(),
+            ..Reading::default()
+        };
         reading.add(first, &place, notes)?;
         while let Some((line, message)) = self.lines.next::<MessageLine>()? {
             if message.conversation != name {
@@ -103,15 +115,28 @@ impl<'a> Conversations<'a> {
         let questions = self.questions.remove(&name).unwrap_or_default();
         let questions = with_evidence(questions, &conversation, notes);
         note_repeated_questions(&questions, notes);
-        Ok(Some((Entry { conversation, questions }, place)))
+        Ok(Some((
+            Entry {
+                conversation,
+                questions,
+            },
+            place,
+        )))
     }
 
     fn refuse_questions_left<T>(&self) -> Result<Option<T>, LoadError> {
-        let left = self.questions.iter().filter_map(|(name, q)| Some((q.first()?.0, name)));
+        let left = self
+            .questions
+            .iter()
+            .filter_map(|(name, q)| Some((q.first()?.0, name)));
         let Some((line, name)) = left.min() else {
             return Ok(None);
         };
-        let place = Place { file: &self.questions_file, line: Some(line), name: String::new() };
+        let place = Place {
+            file: &self.questions_file,
+            line: Some(line),
+            name: String::new(),
+        };
         Err(place.error(
             "conversation",
             format!("the history holds no conversation {name:?}"),
@@ -143,10 +168,16 @@ impl Reading {
             let problem = "some messages of this conversation have a session and some have none";
             return Err(place.error("session", problem, "give it on every line or on none"));
         }
-        let date = line.date.as_deref().map(|text| date(text, "date", place)).transpose()?;
+        let date = line
+            .date
+            .as_deref()
+            .map(|text| date(text, "date", place))
+            .transpose()?;
         let number = place.line.unwrap_or_default();
         if date.is_none() {
-            notes.add(Oddity::DateMissing, || format!("{} line {number}", line.conversation));
+            notes.add(Oddity::DateMissing, || {
+                format!("{} line {number}", line.conversation)
+            });
         }
         let mut earlier = None;
         self.sessions.push(line.session, date, |session, ordinal| {
@@ -154,8 +185,17 @@ impl Reading {
                 Some(id) => MessageId::from(id),
                 None => MessageId::from(format!("{session}:{ordinal}")),
             };
-            earlier = self.ids.insert(id.clone(), number).map(|line| (line, id.clone()));
-            Message { id, speaker: line.speaker, text: line.text, captions: line.captions, date }
+            earlier = self
+                .ids
+                .insert(id.clone(), number)
+                .map(|line| (line, id.clone()));
+            Message {
+                id,
+                speaker: line.speaker,
+                text: line.text,
+                captions: line.captions,
+                date,
+            }
         });
         match earlier {
             None => Ok(()),
@@ -170,8 +210,10 @@ impl Reading {
 
 /// The questions of a file by conversation, each with its line and its evidence unresolved.
 fn read_questions(file: &Path) -> Result<BTreeMap<String, Vec<(u64, Question)>>, LoadError> {
-    let input = File::open(file)
-        .map_err(|source| LoadError::Read { file: file.to_owned(), source })?;
+    let input = File::open(file).map_err(|source| LoadError::Read {
+        file: file.to_owned(),
+        source,
+    })?;
     let mut lines = Lines::new(file, BufReader::new(input))?;
     let mut questions: BTreeMap<_, Vec<(u64, Question)>> = BTreeMap::new();
     let mut seen = HashMap::new();
@@ -181,12 +223,18 @@ fn read_questions(file: &Path) -> Result<BTreeMap<String, Vec<(u64, Question)>>,
         if let Some(earlier) = seen.insert(key, number) {
             return Err(place.error(
                 "id",
-                format!("question {} of this conversation and phase stands on line {earlier} too", line.id),
+                format!(
+                    "question {} of this conversation and phase stands on line {earlier} too",
+                    line.id
+                ),
                 "give each question of a conversation and phase its own id",
             ));
         }
         let name = line.conversation.clone();
-        questions.entry(name).or_default().push((number, question(line, &place)?));
+        questions
+            .entry(name)
+            .or_default()
+            .push((number, question(line, &place)?));
     }
     Ok(questions)
 }
@@ -201,25 +249,36 @@ fn question(line: QuestionLine, place: &Place<'_>) -> Result<Question, LoadError
         phase: line.phase,
         kind: Kind::from(line.kind),
         text: line.question,
-        cutoff: line.asked.map(|text| date(&text, "asked", place)).transpose()?,
+        cutoff: line
+            .asked
+            .map(|text| date(&text, "asked", place))
+            .transpose()?,
         gold,
-        evidence: Evidence { written: line.evidence, ..Evidence::default() },
+        evidence: Evidence {
+            written: line.evidence,
+            ..Evidence::default()
+        },
     })
 }
 
 fn gold(line: &QuestionLine, place: &Place<'_>) -> Result<Option<Gold>, LoadError> {
-    let given = line.answer.as_deref().map(|raw| answer(raw, "answer", place)).transpose()?;
+    let given = line
+        .answer
+        .as_deref()
+        .map(|raw| answer(raw, "answer", place))
+        .transpose()?;
     let text = |field: &str, text: &String| match text.trim() {
         "" => Err(place.error(field, "it is empty", "write it out, or leave the field out")),
         _ => Ok(text.clone()),
     };
     match (given, &line.lure, &line.explanation) {
-        (answer, Some(lure), None) => {
-            Ok(Some(Gold::Adversarial { lure: text("lure", lure)?, answer }))
-        }
-        (None, None, Some(explanation)) => {
-            Ok(Some(Gold::Abstention { explanation: text("explanation", explanation)? }))
-        }
+        (answer, Some(lure), None) => Ok(Some(Gold::Adversarial {
+            lure: text("lure", lure)?,
+            answer,
+        })),
+        (None, None, Some(explanation)) => Ok(Some(Gold::Abstention {
+            explanation: text("explanation", explanation)?,
+        })),
         (answer, None, None) => Ok(answer.map(Gold::Answer)),
         (_, _, Some(_)) => Err(place.error(
             "explanation",
@@ -282,7 +341,12 @@ struct Lines<'a, R> {
 impl<'a, R: BufRead> Lines<'a, R> {
     fn new(file: &'a Path, mut input: R) -> Result<Self, LoadError> {
         skip_mark(file, &mut input)?;
-        Ok(Self { file, input, number: 0, line: Vec::new() })
+        Ok(Self {
+            file,
+            input,
+            number: 0,
+            line: Vec::new(),
+        })
     }
 
     fn next<T: DeserializeOwned>(&mut self) -> Result<Option<(u64, T)>, LoadError> {
@@ -290,7 +354,11 @@ impl<'a, R: BufRead> Lines<'a, R> {
             self.line.clear();
             self.number += 1;
             let read = self.input.read_until(b'\n', &mut self.line);
-            if read.map_err(|source| LoadError::Read { file: self.file.to_owned(), source })? == 0 {
+            if read.map_err(|source| LoadError::Read {
+                file: self.file.to_owned(),
+                source,
+            })? == 0
+            {
                 return Ok(None);
             }
             let place = self.place(self.number);
@@ -303,6 +371,10 @@ impl<'a, R: BufRead> Lines<'a, R> {
     }
 
     fn place(&self, line: u64) -> Place<'a> {
-        Place { file: self.file, line: Some(line), name: String::new() }
+        Place {
+            file: self.file,
+            line: Some(line),
+            name: String::new(),
+        }
     }
 }

@@ -120,8 +120,14 @@ pub(super) fn entry(
         notes.add(Oddity::ConversationEmpty, || id);
         return Ok(None);
     }
-    let conversation = Conversation { id: ConversationId::from(id), sessions };
-    Ok(Some(Entry { conversation, questions: Vec::new() }))
+    let conversation = Conversation {
+        id: ConversationId::from(id),
+        sessions,
+    };
+    Ok(Some(Entry {
+        conversation,
+        questions: Vec::new(),
+    }))
 }
 
 /// The ids of the nodes from the root to the current node.
@@ -133,11 +139,18 @@ fn branch(
     notes: &mut Notes,
 ) -> Result<Vec<String>, LoadError> {
     let broken = |field: String, problem: String| {
-        place.error(&field, problem, "the tree is damaged: export the history again")
+        place.error(
+            &field,
+            problem,
+            "the tree is damaged: export the history again",
+        )
     };
     let mut next = match current {
         Some(current) if !nodes.contains_key(&current) => {
-            return Err(broken("current_node".into(), format!("no node is called {current:?}")));
+            return Err(broken(
+                "current_node".into(),
+                format!("no node is called {current:?}"),
+            ));
         }
         Some(current) => Some(current),
         None => {
@@ -165,11 +178,17 @@ fn branch(
 
 /// The leaf at the end of the last child of each node from the root on.
 fn last_leaf(nodes: &HashMap<String, Node<'_>>) -> Option<String> {
-    let (mut leaf, mut node) =
-        nodes.iter().filter(|(_, node)| node.parent.is_none()).min_by_key(|(id, _)| *id)?;
+    let (mut leaf, mut node) = nodes
+        .iter()
+        .filter(|(_, node)| node.parent.is_none())
+        .min_by_key(|(id, _)| *id)?;
     // A node reached more often than there are nodes means a cycle, which the way back names.
     for _ in 0..nodes.len() {
-        match node.children.last().and_then(|child| nodes.get_key_value(child)) {
+        match node
+            .children
+            .last()
+            .and_then(|child| nodes.get_key_value(child))
+        {
             Some(child) => (leaf, node) = child,
             None => break,
         }
@@ -180,7 +199,10 @@ fn last_leaf(nodes: &HashMap<String, Node<'_>>) -> Option<String> {
 fn sorted_messages<'n, 'a>(
     nodes: &'n HashMap<String, Node<'a>>,
 ) -> std::collections::BTreeMap<&'n str, &'n Utterance<'a>> {
-    nodes.iter().filter_map(|(id, node)| Some((id.as_str(), node.message.as_ref()?))).collect()
+    nodes
+        .iter()
+        .filter_map(|(id, node)| Some((id.as_str(), node.message.as_ref()?)))
+        .collect()
 }
 
 /// What a person or the assistant said; `None`, and a note, for everything else in the tree.
@@ -207,7 +229,9 @@ fn spoken(utterance: &Utterance<'_>, at: &str, notes: &mut Notes) -> Option<Stri
         notes.add(oddity, || at.to_owned());
         return None;
     }
-    let text = content.map(|content| text(content, at, notes)).unwrap_or_default();
+    let text = content
+        .map(|content| text(content, at, notes))
+        .unwrap_or_default();
     if text.trim().is_empty() {
         notes.add(Oddity::MessageWithoutText, || at.to_owned());
         return None;

@@ -28,7 +28,11 @@ impl fmt::Display for Place<'_> {
 impl<'a> Place<'a> {
     /// The same line, under another name.
     pub(super) fn named(&self, name: impl Into<String>) -> Self {
-        Self { file: self.file, line: self.line, name: name.into() }
+        Self {
+            file: self.file,
+            line: self.line,
+            name: name.into(),
+        }
     }
 
     pub(super) fn error(
@@ -37,8 +41,16 @@ impl<'a> Place<'a> {
         problem: impl Into<String>,
         mend: &'static str,
     ) -> LoadError {
-        let joint = if self.name.is_empty() || field.is_empty() { "" } else { ", " };
-        let field = if field.is_empty() { String::new() } else { format!("field {field}") };
+        let joint = if self.name.is_empty() || field.is_empty() {
+            ""
+        } else {
+            ", "
+        };
+        let field = if field.is_empty() {
+            String::new()
+        } else {
+            format!("field {field}")
+        };
         Fault {
             file: self.file.to_owned(),
             line: self.line,
@@ -68,7 +80,10 @@ impl<'a> Place<'a> {
 
     fn json_error(&self, field: &str, error: &serde_json::Error) -> LoadError {
         let below = (error.line() as u64).saturating_sub(1);
-        let at = Self { line: self.line.map(|line| line + below), ..self.named(self.name.clone()) };
+        let at = Self {
+            line: self.line.map(|line| line + below),
+            ..self.named(self.name.clone())
+        };
         let message = error.to_string();
         let problem = match message.rfind(" at line ") {
             Some(end) => &message[..end],
@@ -106,7 +121,14 @@ enum State {
 
 impl<'a, R: BufRead> Elements<'a, R> {
     pub(super) fn new(file: &'a Path, input: R) -> Self {
-        Self { file, input, line: 1, count: 0, state: State::Start, element: Vec::new() }
+        Self {
+            file,
+            input,
+            line: 1,
+            count: 0,
+            state: State::Start,
+            element: Vec::new(),
+        }
     }
 
     /// The next element and where it begins.
@@ -142,7 +164,13 @@ impl<'a, R: BufRead> Elements<'a, R> {
         skip_mark(self.file, &mut self.input)?;
         match self.skip_space()? {
             Some(b'[') => self.consume(1),
-            None => return Err(self.here().error("", "the file is empty", "check that it is the file you mean")),
+            None => {
+                return Err(self.here().error(
+                    "",
+                    "the file is empty",
+                    "check that it is the file you mean",
+                ));
+            }
             Some(_) => {
                 return Err(self.here().error(
                     "",
@@ -159,7 +187,11 @@ impl<'a, R: BufRead> Elements<'a, R> {
         self.state = State::End;
         match self.skip_space()? {
             None => Ok(()),
-            Some(_) => Err(self.here().error("", "something follows the end of the array", DAMAGED)),
+            Some(_) => {
+                Err(self
+                    .here()
+                    .error("", "something follows the end of the array", DAMAGED))
+            }
         }
     }
 
@@ -183,7 +215,9 @@ impl<'a, R: BufRead> Elements<'a, R> {
                     self.state = State::End;
                     return Ok(());
                 }
-                Some(_) => return Err(place.error("", "a brace closes what was not opened", DAMAGED)),
+                Some(_) => {
+                    return Err(place.error("", "a brace closes what was not opened", DAMAGED));
+                }
             }
         }
     }
@@ -223,7 +257,11 @@ impl<'a, R: BufRead> Elements<'a, R> {
     }
 
     fn place(&self, name: String) -> Place<'a> {
-        Place { file: self.file, line: Some(self.line), name }
+        Place {
+            file: self.file,
+            line: Some(self.line),
+            name,
+        }
     }
 }
 
@@ -274,11 +312,19 @@ pub(super) fn first_keys(
     skip_mark(file, input)?;
     let mut elements = Elements::new(file, input);
     match elements.skip_space()? {
-        None => Err(elements.here().error("", "the file is empty", "check that it is the file you mean")),
+        None => Err(elements.here().error(
+            "",
+            "the file is empty",
+            "check that it is the file you mean",
+        )),
         Some(b'[') => match elements.next()? {
             // Values are not looked at, so anything wrong in them is reported where it is read.
             Some((json, place)) => Ok((true, place.parse::<Keys>(json)?.0)),
-            None => Err(elements.here().error("", "the array is empty", "check that it is the file you mean")),
+            None => Err(elements.here().error(
+                "",
+                "the array is empty",
+                "check that it is the file you mean",
+            )),
         },
         Some(b'{') => {
             let mut json = serde_json::Deserializer::from_reader(elements.input);
@@ -325,7 +371,11 @@ impl<'de> Deserialize<'de> for Keys {
 pub(super) fn skip_mark(file: &Path, input: &mut impl BufRead) -> Result<(), LoadError> {
     let available = fill(file, input)?;
     if available.starts_with(b"\xFF\xFE") || available.starts_with(b"\xFE\xFF") {
-        let place = Place { file, line: Some(1), name: String::new() };
+        let place = Place {
+            file,
+            line: Some(1),
+            name: String::new(),
+        };
         return Err(place.error("", "the file is UTF-16", "save it as UTF-8"));
     }
     if available.starts_with(b"\xEF\xBB\xBF") {
@@ -336,12 +386,18 @@ pub(super) fn skip_mark(file: &Path, input: &mut impl BufRead) -> Result<(), Loa
 
 pub(super) fn not_utf8(place: &Place<'_>, bytes: &[u8], valid: usize) -> LoadError {
     let below = memchr_iter(b'\n', &bytes[..valid]).count() as u64;
-    let at = Place { line: place.line.map(|line| line + below), ..place.named(place.name.clone()) };
+    let at = Place {
+        line: place.line.map(|line| line + below),
+        ..place.named(place.name.clone())
+    };
     at.error("", "the text is not UTF-8", "save the file as UTF-8")
 }
 
 fn fill<'r>(file: &Path, input: &'r mut impl BufRead) -> Result<&'r [u8], LoadError> {
-    input.fill_buf().map_err(|source| LoadError::Read { file: file.to_owned(), source })
+    input.fill_buf().map_err(|source| LoadError::Read {
+        file: file.to_owned(),
+        source,
+    })
 }
 
 const DAMAGED: &str = "the JSON is damaged or cut short: mend it or get the file again";

@@ -81,7 +81,10 @@ pub(super) fn entry(
         });
     }
     note_repeated_questions(&questions, notes);
-    Ok(Some(Entry { conversation, questions }))
+    Ok(Some(Entry {
+        conversation,
+        questions,
+    }))
 }
 
 fn conversation(
@@ -90,10 +93,18 @@ fn conversation(
     place: &Place<'_>,
     notes: &mut Notes,
 ) -> Result<Conversation, LoadError> {
-    let Dialogue { sessions, mut dates, unknown } = dialogue;
+    let Dialogue {
+        sessions,
+        mut dates,
+        unknown,
+    } = dialogue;
     if sessions.is_empty() {
         let problem = "the conversation has no session_1, session_2, ...";
-        return Err(place.error("conversation", problem, "give its sessions under these names"));
+        return Err(place.error(
+            "conversation",
+            problem,
+            "give its sessions under these names",
+        ));
     }
     let sessions = sessions
         .into_iter()
@@ -102,7 +113,11 @@ fn conversation(
             let date = match dates.remove(&number) {
                 Some(text) => Some(text.parse::<Timestamp>().map_err(|e| {
                     let field = format!("conversation.{name}_date_time");
-                    place.error(&field, e.to_string(), "write the date in one of these forms")
+                    place.error(
+                        &field,
+                        e.to_string(),
+                        "write the date in one of these forms",
+                    )
                 })?),
                 None => {
                     notes.add(Oddity::DateMissing, || format!("{id} {name}"));
@@ -117,12 +132,19 @@ fn conversation(
         })
         .collect::<Result<_, LoadError>>()?;
     for number in dates.keys() {
-        notes.add(Oddity::DateWithoutSession, || format!("{id} session_{number}_date_time"));
+        notes.add(Oddity::DateWithoutSession, || {
+            format!("{id} session_{number}_date_time")
+        });
     }
     for field in unknown {
-        notes.add(Oddity::FieldUnknown, || format!("{id} conversation.{field}"));
+        notes.add(Oddity::FieldUnknown, || {
+            format!("{id} conversation.{field}")
+        });
     }
-    Ok(Conversation { id: ConversationId::from(id), sessions })
+    Ok(Conversation {
+        id: ConversationId::from(id),
+        sessions,
+    })
 }
 
 impl Turn {
@@ -157,7 +179,10 @@ fn kind_and_gold(
         "4" => "single-hop",
         "5" => "adversarial",
         _ => {
-            let problem = format!("{} is no category", written.chars().take(40).collect::<String>());
+            let problem = format!(
+                "{} is no category",
+                written.chars().take(40).collect::<String>()
+            );
             return Err(at.error("category", problem, "give a number from 1 to 5"));
         }
     };
@@ -171,7 +196,11 @@ fn kind_and_gold(
     let gold = if kind == "adversarial" {
         let Some(raw) = item.adversarial_answer else {
             let problem = "an adversarial question has no lure";
-            return Err(at.error("adversarial_answer", problem, "give the wrong answer it invites"));
+            return Err(at.error(
+                "adversarial_answer",
+                problem,
+                "give the wrong answer it invites",
+            ));
         };
         let oddity = match given {
             None => Oddity::AdversarialWithoutAnswer,
@@ -179,7 +208,10 @@ fn kind_and_gold(
         };
         notes.add(oddity, || id.to_owned());
         let lure = answer(raw, "adversarial_answer", &at)?.to_string();
-        Gold::Adversarial { lure, answer: given }
+        Gold::Adversarial {
+            lure,
+            answer: given,
+        }
     } else {
         if item.adversarial_answer.is_some() {
             notes.add(Oddity::LureOutsideCategory5, || id.to_owned());
@@ -198,7 +230,9 @@ impl<'a> References<'a> {
         let mut positions = HashMap::new();
         for (session, position, message) in conversation.messages() {
             // An id that comes again means its first message.
-            positions.entry(message.id.as_str()).or_insert((session, position));
+            positions
+                .entry(message.id.as_str())
+                .or_insert((session, position));
         }
         Self(positions)
     }
@@ -220,7 +254,10 @@ impl<'a> References<'a> {
                 .collect();
             if parts.len() > 1 {
                 notes.add_detail(Oddity::EvidenceJoined, || {
-                    (id.to_owned(), Some(format!("{text:?} read as {}", parts.join(" and "))))
+                    (
+                        id.to_owned(),
+                        Some(format!("{text:?} read as {}", parts.join(" and "))),
+                    )
                 });
             }
             for part in parts {
@@ -238,13 +275,21 @@ impl<'a> References<'a> {
         found.dedup();
         if found.len() < named {
             notes.add_detail(Oddity::EvidenceRepeated, || {
-                (id.to_owned(), Some(format!("{named} references to {} messages", found.len())))
+                (
+                    id.to_owned(),
+                    Some(format!("{named} references to {} messages", found.len())),
+                )
             });
         }
         let mut sessions: Vec<_> = found.iter().map(|&(session, _)| session).collect();
         sessions.dedup();
         let messages = found.into_iter().map(|(_, message)| message).collect();
-        Evidence { messages, sessions, written, unresolved }
+        Evidence {
+            messages,
+            sessions,
+            written,
+            unresolved,
+        }
     }
 
     /// Reads `D:11:26` and `D30:05` as the ids they can only mean.
@@ -268,7 +313,10 @@ impl<'a> References<'a> {
         let meant = format!("D{session}:{turn}");
         let position = self.0.get(meant.as_str()).copied();
         match position {
-            Some(_) => note(Oddity::EvidenceMalformed, format!("{part:?} read as {meant}")),
+            Some(_) => note(
+                Oddity::EvidenceMalformed,
+                format!("{part:?} read as {meant}"),
+            ),
             None => note(Oddity::EvidenceDangling, format!("{part:?}")),
         }
         position
@@ -276,7 +324,9 @@ impl<'a> References<'a> {
 }
 
 fn digits(text: &str) -> Option<u32> {
-    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 impl<'de> Deserialize<'de> for Dialogue {
@@ -295,11 +345,16 @@ impl<'de> Deserialize<'de> for Dialogue {
                     let repeated = || A::Error::custom(format_args!("duplicate field `{key}`"));
                     let name = key.strip_prefix("session_");
                     if let Some(number) = name.and_then(digits) {
-                        if dialogue.sessions.insert(number, map.next_value()?).is_some() {
+                        if dialogue
+                            .sessions
+                            .insert(number, map.next_value()?)
+                            .is_some()
+                        {
                             return Err(repeated());
                         }
-                    } else if let Some(number) =
-                        name.and_then(|n| n.strip_suffix("_date_time")).and_then(digits)
+                    } else if let Some(number) = name
+                        .and_then(|n| n.strip_suffix("_date_time"))
+                        .and_then(digits)
                     {
                         if dialogue.dates.insert(number, map.next_value()?).is_some() {
                             return Err(repeated());

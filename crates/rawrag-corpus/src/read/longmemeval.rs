@@ -54,7 +54,10 @@ pub(super) fn entry(
     let gold = gold(&id, answer(item.answer, "answer", &at)?, notes);
     let cutoff = date(&item.question_date, "question_date", &at, &id, notes)?;
     let mut marked = Marked::default();
-    let mut conversation = Conversation { id: ConversationId::from(id.as_str()), sessions: Vec::new() };
+    let mut conversation = Conversation {
+        id: ConversationId::from(id.as_str()),
+        sessions: Vec::new(),
+    };
     let mut dates = item.haystack_dates.iter();
     for (session_id, turns) in item.haystack_session_ids.iter().zip(item.haystack_sessions) {
         let position = conversation.sessions.len();
@@ -70,7 +73,9 @@ pub(super) fn entry(
             notes.add(Oddity::SessionAfterQuestion, || place);
         }
         marked.session(position, &turns);
-        conversation.sessions.push(session(session_id, began, turns));
+        conversation
+            .sessions
+            .push(session(session_id, began, turns));
     }
     let evidence = evidence(&conversation, item.answer_session_ids, &marked, notes);
     let question = Question {
@@ -85,7 +90,10 @@ pub(super) fn entry(
         gold: Some(gold),
         evidence,
     };
-    Ok(Some(Entry { conversation, questions: vec![question] }))
+    Ok(Some(Entry {
+        conversation,
+        questions: vec![question],
+    }))
 }
 
 /// Abstention is told from the id alone; no type of question stands for it.
@@ -94,7 +102,9 @@ fn gold(id: &str, answer: Answer, notes: &mut Notes) -> Gold {
         notes.add(Oddity::AnswerNotText, || id.to_owned());
     }
     if id.ends_with("_abs") {
-        Gold::Abstention { explanation: answer.to_string() }
+        Gold::Abstention {
+            explanation: answer.to_string(),
+        }
     } else {
         Gold::Answer(answer)
     }
@@ -129,7 +139,11 @@ fn session(id: &str, date: Option<Timestamp>, turns: Vec<Turn>) -> Session {
             date: None,
         })
         .collect();
-    Session { id: SessionId::from(id), date, messages }
+    Session {
+        id: SessionId::from(id),
+        date,
+        messages,
+    }
 }
 
 /// What `has_answer` marks.
@@ -144,12 +158,16 @@ impl Marked {
         let before = self.evidence.messages.len();
         for turn in turns {
             if turn.has_answer == Some(true) {
-                self.evidence.messages.push(crate::MessagePosition(self.messages_before));
+                self.evidence
+                    .messages
+                    .push(crate::MessagePosition(self.messages_before));
             }
             self.messages_before += 1;
         }
         if self.evidence.messages.len() > before {
-            self.evidence.sessions.push(SessionPosition(position as u32));
+            self.evidence
+                .sessions
+                .push(SessionPosition(position as u32));
         }
     }
 }
@@ -171,8 +189,10 @@ fn evidence(
     }
     let mut sessions = Vec::new();
     for (session, position) in conversation.sessions.iter().zip((0..).map(SessionPosition)) {
-        let (is_named, is_marked) =
-            (named.contains(session.id.as_str()), marked.evidence.sessions.contains(&position));
+        let (is_named, is_marked) = (
+            named.contains(session.id.as_str()),
+            marked.evidence.sessions.contains(&position),
+        );
         let place = || format!("{id} session {}", session.id);
         match (is_named, is_marked) {
             (true, false) => notes.add(Oddity::EvidenceWithoutMessage, place),
@@ -185,12 +205,21 @@ fn evidence(
     }
     let mut unresolved = Vec::new();
     for reference in &written {
-        if conversation.sessions.iter().all(|s| s.id.as_str() != reference) {
+        if conversation
+            .sessions
+            .iter()
+            .all(|s| s.id.as_str() != reference)
+        {
             notes.add_detail(Oddity::EvidenceDangling, || {
                 (id.to_string(), Some(format!("{reference:?}")))
             });
             unresolved.push(reference.clone());
         }
     }
-    Evidence { messages: marked.evidence.messages.clone(), sessions, written, unresolved }
+    Evidence {
+        messages: marked.evidence.messages.clone(),
+        sessions,
+        written,
+        unresolved,
+    }
 }

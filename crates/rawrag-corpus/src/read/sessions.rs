@@ -15,18 +15,26 @@ impl Sessions {
         date: Option<Timestamp>,
         make: impl FnOnce(&SessionId, usize) -> Message,
     ) {
-        let name = name.or_else(|| Some(date?.local.date().to_string())).map(SessionId::from);
+        let name = name
+            .or_else(|| Some(date?.local.date().to_string()))
+            .map(SessionId::from);
         let continues = self
             .0
             .last()
             .is_some_and(|session| name.as_ref().is_none_or(|name| *name == session.id));
         if !continues {
             let id = name.unwrap_or_else(|| SessionId::from("undated"));
-            self.0.push(Session { id, date: None, messages: Vec::new() });
+            self.0.push(Session {
+                id,
+                date: None,
+                messages: Vec::new(),
+            });
         }
         if let Some(session) = self.0.last_mut() {
             session.date = session.date.or(date);
-            session.messages.push(make(&session.id, session.messages.len() + 1));
+            session
+                .messages
+                .push(make(&session.id, session.messages.len() + 1));
         }
     }
 
