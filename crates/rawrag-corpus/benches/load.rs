@@ -2,7 +2,6 @@
 //! skipped with a printed reason.
 
 #![expect(
-    missing_docs,
     clippy::unwrap_used,
     clippy::print_stderr,
     reason = "a bench is no library, and stops where its input fails"

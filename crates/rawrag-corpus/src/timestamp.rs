@@ -54,7 +54,7 @@ impl Timestamp {
     /// [`TimestampError`] where that is not in the years 1 to 9999, or not a number.
     pub fn from_unix(seconds: f64) -> Result<Self, TimestampError> {
         let error = || TimestampError {
-            text: seconds.to_string(),
+            text: format!("{seconds:e}"),
             expected: "seconds since 1970 in the years 1 to 9999",
         };
         // A cast saturates, and what saturates is no date.

@@ -57,7 +57,8 @@ struct Content<'a> {
     content_type: String,
     #[serde(borrow)]
     parts: Option<Vec<&'a RawValue>>,
-    text: Option<String>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -241,8 +242,8 @@ fn spoken(utterance: &Utterance<'_>, at: &str, notes: &mut Notes) -> Option<Stri
 
 /// The parts that are text, one below the other.
 fn text(content: &Content<'_>, at: &str, notes: &mut Notes) -> String {
-    let mut texts: Vec<String> = content.text.iter().cloned().collect();
-    for raw in content.parts.iter().flatten() {
+    let mut texts = Vec::new();
+    for raw in content.text.iter().chain(content.parts.iter().flatten()) {
         if let Ok(text) = serde_json::from_str::<String>(raw.get()) {
             texts.push(text);
             continue;

@@ -18,10 +18,11 @@ pub(super) struct Place<'a> {
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "line {line} ")?;
+        match self.line {
+            Some(line) if self.name.is_empty() => write!(f, "line {line}"),
+            Some(line) => write!(f, "line {line}, {}", self.name),
+            None => f.write_str(&self.name),
         }
-        f.write_str(&self.name)
     }
 }
 
@@ -61,8 +62,12 @@ impl<'a> Place<'a> {
         .into()
     }
 
-    /// Parses one JSON value, naming line and field of what is wrong in it.
+    /// Parses one JSON object, naming line and field of what is wrong in it.
     pub(super) fn parse<'de, T: Deserialize<'de>>(&self, json: &'de str) -> Result<T, LoadError> {
+        // Serde would take a list for a struct.
+        if !json.trim_start().starts_with('{') {
+            return Err(self.error("", "an object was expected here", MISTYPED));
+        }
         serde_json::from_str(json).or_else(|_| {
             // Only now is it worth keeping the path to the field.
             let mut input = serde_json::Deserializer::from_str(json);
@@ -74,7 +79,15 @@ impl<'a> Place<'a> {
                 Err(error) => error,
             };
             let path = error.path().to_string();
-            Err(self.json_error(if path == "." { "" } else { &path }, error.inner()))
+            // `.` is the value itself, `?` a field whose name was not reached.
+            Err(self.json_error(
+                if path == "." || path == "?" {
+                    ""
+                } else {
+                    &path
+                },
+                error.inner(),
+            ))
         })
     }
 
@@ -90,7 +103,7 @@ impl<'a> Place<'a> {
             None => &message,
         };
         let mend = if error.is_data() {
-            "rename, add or correct the field as the format asks"
+            MISTYPED
         } else {
             "the JSON is damaged, cut short or nested too deep here: mend it or get the file again"
         };
@@ -141,7 +154,7 @@ impl<'a, R: BufRead> Elements<'a, R> {
         }
         let first = self.skip_space()?;
         if first == Some(b']') && self.count == 0 {
-            self.consume(1);
+            self.input.consume(1);
             self.close()?;
             return Ok(None);
         }
@@ -163,7 +176,7 @@ impl<'a, R: BufRead> Elements<'a, R> {
     fn open(&mut self) -> Result<(), LoadError> {
         skip_mark(self.file, &mut self.input)?;
         match self.skip_space()? {
-            Some(b'[') => self.consume(1),
+            Some(b'[') => self.input.consume(1),
             None => {
                 return Err(self.here().error(
                     "",
@@ -206,8 +219,8 @@ impl<'a, R: BufRead> Elements<'a, R> {
             }
             let (taken, end) = scan.find_end(available);
             self.element.extend_from_slice(&available[..taken]);
-            let used = taken + usize::from(end.is_some());
-            self.consume(used);
+            self.line += lines(&available[..taken]);
+            self.input.consume(taken + usize::from(end.is_some()));
             match end {
                 None => {}
                 Some(b',') => return Ok(()),
@@ -229,27 +242,15 @@ impl<'a, R: BufRead> Elements<'a, R> {
             if available.is_empty() {
                 return Ok(None);
             }
-            match available.iter().position(|byte| !b" \t\r\n".contains(byte)) {
-                Some(at) => {
-                    let byte = available[at];
-                    self.consume(at);
-                    return Ok(Some(byte));
-                }
-                None => {
-                    let all = available.len();
-                    self.consume(all);
-                }
+            let spaces = available.iter().position(|byte| !b" \t\r\n".contains(byte));
+            let next = spaces.map(|at| available[at]);
+            let spaces = spaces.unwrap_or(available.len());
+            self.line += lines(&available[..spaces]);
+            self.input.consume(spaces);
+            if next.is_some() {
+                return Ok(next);
             }
         }
-    }
-
-    /// Moves on by `bytes` of those last seen.
-    fn consume(&mut self, bytes: usize) {
-        if let Ok(available) = self.input.fill_buf() {
-            let used = available.get(..bytes).unwrap_or(available);
-            self.line += memchr_iter(b'\n', used).count() as u64;
-        }
-        self.input.consume(bytes);
     }
 
     fn here(&self) -> Place<'a> {
@@ -385,12 +386,16 @@ pub(super) fn skip_mark(file: &Path, input: &mut impl BufRead) -> Result<(), Loa
 }
 
 pub(super) fn not_utf8(place: &Place<'_>, bytes: &[u8], valid: usize) -> LoadError {
-    let below = memchr_iter(b'\n', &bytes[..valid]).count() as u64;
+    let below = lines(&bytes[..valid]);
     let at = Place {
         line: place.line.map(|line| line + below),
         ..place.named(place.name.clone())
     };
     at.error("", "the text is not UTF-8", "save the file as UTF-8")
+}
+
+fn lines(bytes: &[u8]) -> u64 {
+    memchr_iter(b'\n', bytes).count() as u64
 }
 
 fn fill<'r>(file: &Path, input: &'r mut impl BufRead) -> Result<&'r [u8], LoadError> {
@@ -400,4 +405,5 @@ fn fill<'r>(file: &Path, input: &'r mut impl BufRead) -> Result<&'r [u8], LoadEr
     })
 }
 
+const MISTYPED: &str = "rename, add or correct the field as the format asks";
 const DAMAGED: &str = "the JSON is damaged or cut short: mend it or get the file again";
