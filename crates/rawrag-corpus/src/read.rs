@@ -234,6 +234,10 @@ impl FromStr for Format {
     }
 }
 
+const KNOWN: &str = "name the format, or give a LoCoMo release, a LongMemEval release, chat \
+                     JSONL (one message a line: conversation, speaker, text) or a ChatGPT \
+                     conversations.json";
+
 /// Tells the format from the fields of the first object in the file.
 fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, LoadError> {
     let place = Place {
@@ -242,10 +246,11 @@ fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, Load
         name: String::new(),
     };
     let (array, keys) = elements::first_keys(file, input)?;
+    let Some(keys) = keys else {
+        // A torn or damaged first line, about which its reader says more.
+        return Ok(Format::ChatJsonl);
+    };
     let has = |key: &str| keys.iter().any(|k| k == key);
-    const KNOWN: &str = "name the format, or give a LoCoMo release, a LongMemEval release, chat \
-                         JSONL (one message a line: conversation, speaker, text) or a ChatGPT \
-                         conversations.json";
     if has("scenarios") || has("case_id") {
         return Err(place.error(
             "",
@@ -352,7 +357,7 @@ fn note_repeated_questions(questions: &[Question], notes: &mut Notes) {
     }
 }
 
-/// Types a gold answer. `None` is what stands in the file as `null`.
+/// Types a gold answer, which is never empty.
 fn answer(
     raw: &serde_json::value::RawValue,
     field: &str,

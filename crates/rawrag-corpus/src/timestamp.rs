@@ -127,8 +127,7 @@ impl Timestamp {
     }
 }
 
-/// Splits `Z` or `+hh:mm` off the end of a text with a time of day. `None` for an offset of more
-/// than a day.
+/// Splits `Z` or `+hh:mm` off the end, as minutes. `None` where its numbers are out of range.
 fn split_offset(text: &str) -> Option<(&str, Option<i16>)> {
     if let Some(body) = text.strip_suffix(['Z', 'z']) {
         return Some((body, Some(0)));

@@ -1,5 +1,11 @@
 //! The published files, where the shared data folder is at hand.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test stops where its input fails, and says why it is skipped"
+)]
+
 use std::path::{Path, PathBuf};
 
 use rawrag_corpus::{Gold, Loaded, load};

@@ -305,11 +305,12 @@ impl Scan {
     }
 }
 
-/// Whether the file is an array, and the field names of the first object in it.
+/// Whether the file is an array, and the field names of the first object in it; no names where
+/// the file begins with an object that is damaged.
 pub(super) fn first_keys(
     file: &Path,
     input: &mut impl BufRead,
-) -> Result<(bool, Vec<String>), LoadError> {
+) -> Result<(bool, Option<Vec<String>>), LoadError> {
     skip_mark(file, input)?;
     let mut elements = Elements::new(file, input);
     match elements.skip_space()? {
@@ -320,7 +321,7 @@ pub(super) fn first_keys(
         )),
         Some(b'[') => match elements.next()? {
             // Values are not looked at, so anything wrong in them is reported where it is read.
-            Some((json, place)) => Ok((true, place.parse::<Keys>(json)?.0)),
+            Some((json, place)) => Ok((true, Some(place.parse::<Keys>(json)?.0))),
             None => Err(elements.here().error(
                 "",
                 "the array is empty",
@@ -329,11 +330,10 @@ pub(super) fn first_keys(
         },
         Some(b'{') => {
             let mut json = serde_json::Deserializer::from_reader(elements.input);
-            let Ok(Keys(keys)) = Keys::deserialize(&mut json) else {
-                // A damaged first line, whose reader says what is wrong with it.
-                return Ok((false, vec!["conversation".to_owned()]));
-            };
-            Ok((false, keys))
+            Ok((
+                false,
+                Keys::deserialize(&mut json).ok().map(|Keys(keys)| keys),
+            ))
         }
         Some(_) => Err(elements.here().error(
             "",

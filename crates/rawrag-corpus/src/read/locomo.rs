@@ -277,7 +277,7 @@ impl<'a> References<'a> {
             notes.add_detail(Oddity::EvidenceRepeated, || {
                 (
                     id.to_owned(),
-                    Some(format!("{named} references to {} messages", found.len())),
+                    Some(format!("{named} references, {} different", found.len())),
                 )
             });
         }
