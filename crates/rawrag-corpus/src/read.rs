@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::error::LoadError;
 use crate::hash::{ContentHasher, known_release};
 use crate::report::{Notes, Oddity, Report, Totals};
 use crate::{Answer, Benchmark, Conversation, ConversationId, Question};
-use elements::{Elements, Place};
+use elements::{Elements, Place, WRONG_FILE};
 
 /// A layout of history files.
 ///
@@ -109,22 +109,7 @@ pub fn read<E: From<LoadError>>(
     format: Option<Format>,
     mut each: impl FnMut(Entry) -> Result<(), E>,
 ) -> Result<Report, E> {
-    let file = if path.is_dir() {
-        path.join(HISTORY)
-    } else {
-        path.to_owned()
-    };
-    if path.is_dir() && !file.exists() {
-        let place = Place {
-            file: path,
-            line: None,
-            name: String::new(),
-        };
-        let problem = format!("the folder holds no {HISTORY}");
-        return Err(place
-            .error("", problem, "give the history file itself")
-            .into());
-    }
+    let file = history_file(path)?;
     let failed = |source| LoadError::Read {
         file: file.clone(),
         source,
@@ -158,16 +143,12 @@ pub fn read<E: From<LoadError>>(
         each(entry)?;
     }
     if totals.messages == 0 {
-        let place = Place {
-            file: &file,
-            line: None,
-            name: String::new(),
-        };
+        let place = Place::whole(&file);
         return Err(place
             .error(
                 "",
                 format!("no message was found in it as {format}"),
-                "check that it is the file you mean",
+                WRONG_FILE,
             )
             .into());
     }
@@ -179,6 +160,19 @@ pub fn read<E: From<LoadError>>(
         totals,
         oddities: notes.0,
     })
+}
+
+/// The file that `path` means, which may be the folder that it is in.
+fn history_file(path: &Path) -> Result<PathBuf, LoadError> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let file = path.join(HISTORY);
+    if file.exists() {
+        return Ok(file);
+    }
+    let problem = format!("the folder holds no {HISTORY}");
+    Err(Place::whole(path).error("", problem, "give the history file itself"))
 }
 
 /// The file that a folder is read for.
@@ -240,11 +234,7 @@ const KNOWN: &str = "name the format, or give a LoCoMo release, a LongMemEval re
 
 /// Tells the format from the fields of the first object in the file.
 fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, LoadError> {
-    let place = Place {
-        file,
-        line: None,
-        name: String::new(),
-    };
+    let place = Place::whole(file);
     let (array, keys) = elements::first_keys(file, input)?;
     let Some(keys) = keys else {
         // A torn or damaged first line, about which its reader says more.

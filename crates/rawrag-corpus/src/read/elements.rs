@@ -27,6 +27,15 @@ impl fmt::Display for Place<'_> {
 }
 
 impl<'a> Place<'a> {
+    /// A file as a whole.
+    pub(super) fn whole(file: &'a Path) -> Self {
+        Self {
+            file,
+            line: None,
+            name: String::new(),
+        }
+    }
+
     /// The same line, under another name.
     pub(super) fn named(&self, name: impl Into<String>) -> Self {
         Self {
@@ -178,11 +187,7 @@ impl<'a, R: BufRead> Elements<'a, R> {
         match self.skip_space()? {
             Some(b'[') => self.input.consume(1),
             None => {
-                return Err(self.here().error(
-                    "",
-                    "the file is empty",
-                    "check that it is the file you mean",
-                ));
+                return Err(self.here().error("", "the file is empty", WRONG_FILE));
             }
             Some(_) => {
                 return Err(self.here().error(
@@ -314,19 +319,11 @@ pub(super) fn first_keys(
     skip_mark(file, input)?;
     let mut elements = Elements::new(file, input);
     match elements.skip_space()? {
-        None => Err(elements.here().error(
-            "",
-            "the file is empty",
-            "check that it is the file you mean",
-        )),
+        None => Err(elements.here().error("", "the file is empty", WRONG_FILE)),
         Some(b'[') => match elements.next()? {
             // Values are not looked at, so anything wrong in them is reported where it is read.
             Some((json, place)) => Ok((true, Some(place.parse::<Keys>(json)?.0))),
-            None => Err(elements.here().error(
-                "",
-                "the array is empty",
-                "check that it is the file you mean",
-            )),
+            None => Err(elements.here().error("", "the array is empty", WRONG_FILE)),
         },
         Some(b'{') => {
             let mut json = serde_json::Deserializer::from_reader(elements.input);
@@ -405,5 +402,6 @@ fn fill<'r>(file: &Path, input: &'r mut impl BufRead) -> Result<&'r [u8], LoadEr
     })
 }
 
+pub(super) const WRONG_FILE: &str = "check that it is the file you mean";
 const MISTYPED: &str = "rename, add or correct the field as the format asks";
 const DAMAGED: &str = "the JSON is damaged or cut short: mend it or get the file again";
