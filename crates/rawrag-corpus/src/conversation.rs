@@ -112,6 +112,8 @@ impl Conversation {
 
     /// The message's own date, else its session's.
     pub fn date_of(&self, session: SessionPosition, message: &Message) -> Option<Timestamp> {
-        message.date.or_else(|| self.sessions.get(session.0 as usize)?.date)
+        message
+            .date
+            .or_else(|| self.sessions.get(session.0 as usize)?.date)
     }
 }

@@ -5,16 +5,27 @@
 //! ([`MessagePosition`], [`SessionPosition`]) rather than the ids a file happens to carry identify
 //! messages and sessions, because real files repeat ids.
 //!
+//! [`load`] reads a whole file, [`read`] one conversation at a time; both give a [`Report`] of
+//! everything odd in it and how that was read. Which layouts are read stands at [`Format`].
+//!
 //! This crate never guesses: what a file leaves out is `None`, what is odd is reported, and a date
 //! that cannot be read is an error. It runs no model and writes no file.
 
 mod conversation;
+mod error;
+mod hash;
 mod question;
+mod read;
+mod report;
 mod timestamp;
 
 pub use conversation::{
     Conversation, ConversationId, Message, MessageId, MessagePosition, Session, SessionId,
     SessionPosition,
 };
+pub use error::{Fault, LoadError};
+pub use hash::{ContentHash, known_release};
 pub use question::{Answer, Benchmark, Evidence, Gold, Kind, Phase, Question, QuestionId};
+pub use read::{Entry, Format, Loaded, UnknownFormat, load, read};
+pub use report::{Finding, Findings, Oddity, Report, Totals};
 pub use timestamp::{Timestamp, TimestampError};

@@ -131,6 +131,7 @@ pub struct Evidence {
     pub sessions: Vec<SessionPosition>,
     /// The references exactly as the file writes them, in its order.
     pub written: Vec<String>,
-    /// Those written references that name nothing in the conversation.
+    /// Those written references that name nothing in the conversation. Of several written as one
+    /// string, the part.
     pub unresolved: Vec<String>,
 }
