@@ -4,8 +4,6 @@
 //! depend on how many vectors it was computed with, on the thread, or on the processor (as long as
 //! that has fused multiply-add).
 
-use multiversion::multiversion;
-
 /// Independent partial sums of one inner product: one AVX-512 register of f32.
 const LANES: usize = 16;
 /// Queries and rows held in registers at once.
@@ -13,15 +11,41 @@ const TILE: (usize, usize) = (4, 2);
 
 /// `out[r * queries + q]` becomes the inner product of row `r` and query `q`. All vectors have
 /// `dimension` components; `queries` and `rows` hold them end to end, `out` one float a pair.
-#[multiversion(targets(
-    "x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma",
-    "x86_64+avx2+fma",
-    "aarch64+neon"
-))]
 pub(crate) fn inner_products(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
-    const FUSED: bool = cfg!(target_arch = "aarch64")
-        || multiversion::target::selected_target!().supports_feature_str("fma");
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
+        fn avx512(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
+            tiles::<true>(queries, rows, dimension, out);
+        }
+        #[target_feature(enable = "avx2,fma")]
+        fn avx2(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
+            tiles::<true>(queries, rows, dimension, out);
+        }
+        let fused = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        if fused
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512bw")
+        {
+            // SAFETY: the processor has these instructions.
+            return unsafe { avx512(queries, rows, dimension, out) };
+        }
+        if fused {
+            // SAFETY: the processor has these instructions.
+            return unsafe { avx2(queries, rows, dimension, out) };
+        }
+    }
+    tiles::<{ cfg!(target_arch = "aarch64") }>(queries, rows, dimension, out);
+}
+
+#[inline(always)]
+fn tiles<const FUSED: bool>(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
     let count = queries.len() / dimension;
+    if count == 0 {
+        return;
+    }
     let mut outs = out.chunks_exact_mut(TILE.1 * count);
     let mut tiles = rows.chunks_exact(TILE.1 * dimension);
     for (rows, out) in tiles.by_ref().zip(outs.by_ref()) {
@@ -81,9 +105,8 @@ fn products<const Q: usize, const R: usize, const FUSED: bool>(
                 // SAFETY: every vector was cut to `dimension` components above, which holds
                 // `blocks` whole blocks.
                 let (row, query) = unsafe { (&*rows[r].0.add(block), &*queries[q].0.add(block)) };
-                for lane in 0..LANES {
-                    let sum = &mut lanes[r][q][lane];
-                    *sum = multiply_add::<FUSED>(row[lane], query[lane], *sum);
+                for ((sum, &row), &query) in lanes[r][q].iter_mut().zip(row).zip(query) {
+                    *sum = multiply_add::<FUSED>(row, query, *sum);
                 }
             }
         }

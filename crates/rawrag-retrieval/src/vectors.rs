@@ -113,6 +113,9 @@ impl VectorIndex {
     pub fn top_many(&self, queries: &[f32], n: usize) -> Result<Vec<Vec<Scored>>, RetrievalError> {
         self.check(queries)?;
         let count = queries.len() / self.dimension;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
         let blocks = self.blocks();
         let shares = rayon::current_num_threads().clamp(1, blocks.len().max(1));
         let per_share = blocks.len().div_ceil(shares).max(1);
