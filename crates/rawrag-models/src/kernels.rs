@@ -66,6 +66,11 @@ pub(crate) fn scale_to_unit(row: &mut [f32]) -> bool {
     directed
 }
 
+/// The inner product of two rows of equal length.
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
 #[inline(always)]
 fn reduce(
     values: &[f32],

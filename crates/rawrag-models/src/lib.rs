@@ -8,7 +8,7 @@
 //!
 //! The main call is [`Embedder::embed`]:
 //!
-//! ```ignore
+//! ```no_run
 //! use rawrag_models::{Embedder, Minilm, store};
 //!
 //! let weights = store::locate(&store::MINILM, &store::folder(None)?)?;
@@ -19,6 +19,7 @@
 //! ```
 
 mod bert;
+mod cross_encoder;
 mod error;
 mod identity;
 mod kernels;
@@ -27,6 +28,7 @@ pub mod store;
 mod tokenizer;
 mod weights;
 
+pub use cross_encoder::CrossEncoder;
 pub use error::ModelError;
 pub use identity::{ModelIdentity, ModelKind};
 pub use minilm::Minilm;

@@ -29,11 +29,7 @@ impl Minilm {
     /// [`ModelError`] names the file, and the setting or tensor that is absent or not supported.
     pub fn load(dir: &Path) -> Result<Self, ModelError> {
         let (config, tokenizer, weights) = weights::open(dir, Self::MAX_PIECES)?;
-        let identity = ModelIdentity {
-            name: store::MINILM.name.into(),
-            kind: ModelKind::Embedder,
-            sha256: Some(store::weights_sha256(dir, weights.bytes())),
-        };
+        let identity = store::identity(dir, weights.bytes(), ModelKind::Embedder);
         Ok(Self {
             identity,
             tokenizer,
