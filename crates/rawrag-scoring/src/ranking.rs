@@ -30,6 +30,16 @@ impl Ranking {
         Self { gold, found_at, relevant }
     }
 
+    /// A ranking of items that each hold the positions from the first to the last of a span, against
+    /// the gold positions, each given once.
+    pub fn of_spans(gold: &[u32], spans: impl IntoIterator<Item = (u32, u32)>) -> Self {
+        let held = |(first, last): (u32, u32)| -> Vec<usize> {
+            (0..).zip(gold).filter(|&(_, g)| (first..=last).contains(g)).map(|(i, _)| i).collect()
+        };
+        let items: Vec<Vec<usize>> = spans.into_iter().map(held).collect();
+        Self::new(gold.len(), items.iter().map(Vec::as_slice))
+    }
+
     /// Whether the first `k` items hold at least one gold unit.
     pub fn recall_any(&self, k: usize) -> Option<bool> {
         self.defined().then(|| self.found(k) > 0)
@@ -73,11 +83,11 @@ impl Ranking {
     }
 
     fn gain(&self, k: usize, relevant_items: usize, discount: fn(usize) -> f64) -> Option<f64> {
-        let sum = |relevant: &mut dyn Iterator<Item = bool>| {
+        let sum = |relevant: &mut dyn Iterator<Item = bool>| -> f64 {
             (1..=k).zip(relevant).filter(|&(_, r)| r).map(|(rank, _)| 1.0 / discount(rank)).sum()
         };
-        let gained: f64 = sum(&mut self.relevant.iter().copied());
-        let ideal: f64 = sum(&mut std::iter::repeat_n(true, relevant_items));
+        let gained = sum(&mut self.relevant.iter().copied());
+        let ideal = sum(&mut std::iter::repeat_n(true, relevant_items));
         (ideal > 0.0).then(|| gained / ideal)
     }
 }

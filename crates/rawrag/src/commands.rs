@@ -1,0 +1,150 @@
+mod corpus;
+mod history;
+mod models;
+mod runs;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use rawrag::corpus::{Format, Timestamp};
+
+use crate::failure::Failure;
+
+/// Raw conversation history as memory: run it on a benchmark, or search your own.
+#[derive(Parser)]
+#[command(name = "rawrag", version)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    weights: Weights,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Where model weights are.
+#[derive(Args)]
+struct Weights {
+    /// Folder that holds model weights [default: RAWRAG_MODELS, else the user's cache folder]
+    #[arg(long, global = true, value_name = "DIR")]
+    models: Option<PathBuf>,
+    /// Never fetch anything: missing weights are an error
+    #[arg(long, global = true)]
+    offline: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run an experiment, or the rest of it if it was begun
+    Run {
+        /// The experiment's TOML file
+        experiment: PathBuf,
+        /// The benchmark's file or folder [default: what the experiment names]
+        #[arg(long, value_name = "PATH")]
+        data: Option<PathBuf>,
+        /// The run's folder [default: runs/ and the experiment's name]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// Measure on data that is no known release
+        #[arg(long)]
+        unknown_data: bool,
+    },
+    /// Go on with a run that was stopped
+    Resume {
+        /// The run's folder, or its name below runs/
+        run: PathBuf,
+    },
+    /// List the runs in a folder
+    Runs {
+        /// The folder
+        #[arg(default_value = "runs")]
+        folder: PathBuf,
+    },
+    /// Show what a run retrieved for one question, and which evidence it missed
+    Show {
+        /// The run's folder, or its name below runs/
+        run: PathBuf,
+        /// The question's id, or the end of it
+        question: String,
+        /// The benchmark's file or folder [default: what the run was made on]
+        #[arg(long, value_name = "PATH")]
+        data: Option<PathBuf>,
+    },
+    /// Compare two runs: what they did differently, and what came of it
+    Compare {
+        /// The first run
+        left: PathBuf,
+        /// The second run
+        right: PathBuf,
+    },
+    /// Put a history into a store, encoding only what is new
+    Ingest {
+        /// Chat JSONL, a ChatGPT export, or a benchmark's file
+        file: PathBuf,
+        /// The store's folder
+        #[arg(long, value_name = "DIR")]
+        store: PathBuf,
+        /// locomo, longmemeval, chat-jsonl or chatgpt [default: told from the content]
+        #[arg(long)]
+        format: Option<Format>,
+    },
+    /// Find the messages of a store that answer a question
+    Search {
+        /// The question
+        question: String,
+        /// The store's folder
+        #[arg(long, value_name = "DIR")]
+        store: PathBuf,
+        /// How many messages
+        #[arg(short, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+        k: u32,
+        /// Only this conversation
+        #[arg(long, value_name = "ID")]
+        conversation: Option<String>,
+        /// Nothing dated later than this
+        #[arg(long, value_name = "DATE")]
+        until: Option<Timestamp>,
+        /// One JSON object a message
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look at histories and benchmark files
+    #[command(subcommand)]
+    Corpus(corpus::Command),
+    /// Fetch and list model weights
+    #[command(subcommand)]
+    Models(models::Command),
+}
+
+impl Arguments {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let weights = self.weights;
+        match self.command {
+            Command::Run { experiment, data, out, unknown_data } => {
+                runs::run(&weights, &experiment, data, out, unknown_data)
+            }
+            Command::Resume { run } => runs::resume(&weights, &run),
+            Command::Runs { folder } => runs::list(&folder),
+            Command::Show { run, question, data } => runs::show(&run, &question, data),
+            Command::Compare { left, right } => runs::compare(&left, &right),
+            Command::Ingest { file, store, format } => {
+                history::ingest(&weights, &file, &store, format)
+            }
+            Command::Search { question, store, k, conversation, until, json } => {
+                let conversation = conversation.map(Into::into);
+                let search = history::Search { question, k: k as usize, conversation, until, json };
+                history::search(&weights, &store, &search)
+            }
+            Command::Corpus(command) => corpus::run(command),
+            Command::Models(command) => models::run(&weights, command),
+        }
+    }
+}
+
+/// A progress bar on a terminal, nothing elsewhere.
+fn bar(total: u64, what: &'static str) -> indicatif::ProgressBar {
+    let style = "{msg} {wide_bar} {pos}/{len} {per_sec} {eta} left";
+    let bar = indicatif::ProgressBar::new(total).with_message(what);
+    match indicatif::ProgressStyle::with_template(style) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,328 @@
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rawrag::corpus::{Conversation, Entry, MessagePosition, Question};
+use rawrag::experiment::Experiment;
+use rawrag::pipeline::{self, Job, Progress};
+use rawrag::records::{Manifest, Retrieval, Run};
+use rawrag::summary;
+use serde::{Deserialize, Serialize};
+
+use super::{Weights, bar, models};
+use crate::failure::Failure;
+
+/// What a run has to know on this machine to go on, beside what its manifest says.
+#[derive(Serialize, Deserialize)]
+struct Local {
+    experiment: PathBuf,
+    data: PathBuf,
+    unknown_data: bool,
+}
+
+const LOCAL: &str = "local.json";
+
+pub(super) fn run(
+    weights: &Weights,
+    path: &Path,
+    data: Option<PathBuf>,
+    out: Option<PathBuf>,
+    unknown_data: bool,
+) -> Result<(), Failure> {
+    let experiment = Experiment::read(path)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let data = data.or_else(|| experiment.data.clone()).ok_or_else(|| {
+        Failure::Usage(format!(
+            "{name} measures on {}, which does not ship with the project: say --data PATH",
+            experiment.benchmark
+        ))
+    })?;
+    let folder = out.unwrap_or_else(|| Path::new("runs").join(&name));
+    let job = Job {
+        experiment: &experiment,
+        name: &name,
+        data: &data,
+        folder: &folder,
+        models: models::load(weights, experiment.cross_encoder.as_deref())?,
+        unknown_data,
+    };
+    let bar = bar(0, "questions");
+    let run = pipeline::run(&job, |progress| match progress {
+        Progress::Begun { questions, held } => {
+            // The run is begun, so what it needs to go on can be kept beside it.
+            keep(&folder, path, &data, unknown_data);
+            bar.set_length(questions as u64);
+            bar.set_position(held as u64);
+            bar.reset_eta();
+            if held == questions {
+                models::notice("every question is on record already; nothing was run");
+            }
+        }
+        Progress::Question => bar.inc(1),
+    })?;
+    bar.finish_and_clear();
+    summarise(&mut io::stdout().lock(), &run)
+}
+
+pub(super) fn resume(weights: &Weights, run: &Path) -> Result<(), Failure> {
+    let folder = find(run);
+    let local = local(&folder)?;
+    self::run(weights, &local.experiment, Some(local.data), Some(folder), local.unknown_data)
+}
+
+pub(super) fn list(folder: &Path) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let entries = fs::read_dir(folder).map_err(|e| {
+        Failure::Input(format!("{}: {e}; runs are made by `rawrag run`", folder.display()).into())
+    })?;
+    let mut folders: Vec<PathBuf> = entries.map(|e| Ok(e?.path())).collect::<io::Result<_>>()?;
+    folders.sort();
+    for folder in folders.iter().filter(|folder| folder.join("manifest.json").exists()) {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        match Run::open(folder).and_then(|run| Ok((run.read::<Retrieval>()?.len(), run))) {
+            Ok((questions, run)) => {
+                let Manifest { benchmark, system, expected, started, .. } = run.manifest();
+                writeln!(
+                    out,
+                    "{name:40} {benchmark:12} {:16} {questions}/{} questions  {started}",
+                    system.name, expected.questions
+                )?;
+            }
+            Err(error) => writeln!(out, "{name:40} {error}")?,
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn show(run: &Path, wanted: &str, data: Option<PathBuf>) -> Result<(), Failure> {
+    let folder = find(run);
+    let run = Run::open(&folder)?;
+    let records = run.read::<Retrieval>()?;
+    let record = one(&records, wanted)?;
+    let data = match data {
+        Some(data) => data,
+        None => local(&folder)?.data,
+    };
+    let mut found = None;
+    let report = rawrag::corpus::read::<Failure>(&data, None, |entry| {
+        if entry.conversation.id.as_str() == record.conversation {
+            found = Some(entry);
+        }
+        Ok(())
+    })?;
+    if report.hash.to_string() != run.manifest().data.sha256 {
+        let text = format!("{} is not the data that the run was made on", data.display());
+        return Err(Failure::Input(text.into()));
+    }
+    let Entry { conversation, questions } = found.ok_or_else(|| {
+        Failure::Input(format!("{} has no {}", data.display(), record.conversation).into())
+    })?;
+    let question = questions
+        .iter()
+        .find(|question| pipeline::key(question) == record.question_key())
+        .ok_or_else(|| Failure::Input(format!("{} has no {wanted}", data.display()).into()))?;
+    print_question(&mut io::stdout().lock(), record, question, &conversation)?;
+    Ok(())
+}
+
+pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
+    let (left, right) = (Run::open(&find(left))?, Run::open(&find(right))?);
+    let (a, b) = (left.read::<Retrieval>()?, right.read::<Retrieval>()?);
+    left.require_complete(&a)?;
+    right.require_complete(&b)?;
+    let mut out = io::stdout().lock();
+    let differences = left.manifest().differences(right.manifest());
+    writeln!(out, "A {}\nB {}\n", left.folder().display(), right.folder().display())?;
+    if differences.is_empty() {
+        writeln!(out, "The two runs did the same.")?;
+    }
+    for difference in &differences {
+        writeln!(out, "{difference}")?;
+    }
+    if left.manifest().expected != right.manifest().expected {
+        let text = "the runs answer different questions and cannot be compared question by question";
+        return Err(Failure::Input(text.into()));
+    }
+    writeln!(out, "\n    k  questions  all of the evidence: A      B    only A  only B")?;
+    let deepest = |run: &Run| cutoffs(run).into_iter().max().unwrap_or(0);
+    let shared = deepest(&left).min(deepest(&right));
+    let depths = cutoffs(&left).into_iter().filter(|&k| k <= shared);
+    let by_key = |records: &[Retrieval]| {
+        let pair = |r: &Retrieval| (r.question_key(), summary::ranking(r));
+        records.iter().map(pair).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let (a, b) = (by_key(&a), by_key(&b));
+    for k in depths {
+        let (mut both, mut only_a, mut only_b, mut n) = (0u32, 0u32, 0u32, 0u32);
+        for (left, right) in a.values().zip(b.values()) {
+            let (Some(left), Some(right)) = (left.recall_all(k), right.recall_all(k)) else {
+                continue;
+            };
+            n += 1;
+            both += u32::from(left && right);
+            only_a += u32::from(left && !right);
+            only_b += u32::from(right && !left);
+        }
+        let rate = |hits: u32| percent((n > 0).then(|| f64::from(hits) / f64::from(n)));
+        let (rate_a, rate_b) = (rate(both + only_a), rate(both + only_b));
+        writeln!(out, "{k:5}  {n:9}  {rate_a:>22} {rate_b:>6}  {only_a:8} {only_b:7}")?;
+    }
+    Ok(())
+}
+
+fn summarise(out: &mut impl Write, run: &Run) -> Result<(), Failure> {
+    let records = run.read::<Retrieval>()?;
+    run.require_complete(&records)?;
+    let manifest = run.manifest();
+    writeln!(out, "{} on {}: {} questions", manifest.name, manifest.benchmark, records.len())?;
+    if let Some(models) = manifest.models.get("late_interaction") {
+        writeln!(out, "ranked by late interaction over {}, not by a cross-encoder", models.name)?;
+    }
+    writeln!(out, "\n    k  with evidence  any found  all found  tokens")?;
+    for depth in summary::by_depth(&records, &cutoffs(run)) {
+        let tokens = depth.tokens.map_or("-".to_owned(), |tokens| format!("{tokens:.0}"));
+        let (any, all) = (percent(depth.any), percent(depth.all));
+        writeln!(out, "{:5}  {:13}  {any:>9}  {all:>9}  {tokens:>6}", depth.k, depth.questions)?;
+    }
+    let removed = percent(summary::dense_removed(&records));
+    writeln!(out, "\nThe dense stage removed chunks for {removed} % of the questions.")?;
+    writeln!(out, "Records: {}", run.folder().display())?;
+    Ok(())
+}
+
+fn print_question(
+    out: &mut impl Write,
+    record: &Retrieval,
+    question: &Question,
+    conversation: &Conversation,
+) -> io::Result<()> {
+    writeln!(out, "{} ({})", record.question_key(), record.kind)?;
+    writeln!(out, "{}", question.text)?;
+    if let Some(gold) = &question.gold {
+        use rawrag::corpus::Gold;
+        match gold {
+            Gold::Answer(answer) => writeln!(out, "gold: {answer}")?,
+            Gold::Adversarial { lure, .. } => {
+                writeln!(out, "adversarial: nothing was said of it; the lure is {lure}")?;
+            }
+            Gold::Abstention { explanation } => {
+                writeln!(out, "not to be answered: {explanation}")?;
+            }
+        }
+    }
+    writeln!(
+        out,
+        "{} chunks visible, {} past the dense stage, {} returned in {:.1} ms\n",
+        record.available,
+        record.shortlist,
+        record.chunks.len(),
+        record.milliseconds
+    )?;
+    let message = |position: u32| {
+        let mut messages = conversation.messages();
+        messages.find(|(_, at, _)| *at == MessagePosition(position)).map(|(_, _, message)| message)
+    };
+    for rank in 0..record.chunks.len() {
+        let (first, last) = (record.first_message[rank], record.last_message[rank]);
+        let held = record.gold_messages.iter().filter(|gold| (first..=last).contains(gold)).count();
+        let mark = if held > 0 { '*' } else { ' ' };
+        let dense = match (record.dense_score.get(rank), record.dense_rank.get(rank)) {
+            (Some(score), Some(rank)) => format!("  cosine {score:.3}, rank {rank}"),
+            _ => String::new(),
+        };
+        writeln!(out, "{mark}{:3}. {:.3}{dense}  {} tokens", rank + 1, record.score[rank], record.tokens[rank])?;
+        for position in first..=last.min(first + 2) {
+            if let Some(message) = message(position) {
+                writeln!(out, "      {} {}: {}", message.id, message.speaker, brief(&message.text))?;
+            }
+        }
+        if last > first + 2 {
+            writeln!(out, "      and {} more messages", last - first - 2)?;
+        }
+    }
+    let spans = || record.first_message.iter().zip(&record.last_message);
+    let missed: Vec<u32> = record
+        .gold_messages
+        .iter()
+        .copied()
+        .filter(|gold| !spans().any(|(first, last)| (first..=last).contains(&gold)))
+        .collect();
+    match (record.gold_messages.len(), missed.len()) {
+        (0, _) => writeln!(out, "\nThe question names no evidence.")?,
+        (gold, 0) => writeln!(out, "\nAll {gold} gold messages (*) were returned.")?,
+        (gold, n) => writeln!(out, "\n{n} of {gold} gold messages were missed:")?,
+    }
+    for position in missed {
+        if let Some(message) = message(position) {
+            writeln!(out, "      {} {}: {}", message.id, message.speaker, brief(&message.text))?;
+        }
+    }
+    Ok(())
+}
+
+/// The one record whose question's id is, or ends in, `wanted`.
+fn one<'a>(records: &'a [Retrieval], wanted: &str) -> Result<&'a Retrieval, Failure> {
+    let exact = |r: &&Retrieval| r.question == wanted || r.question_key().to_string() == wanted;
+    let mut matching: Vec<&Retrieval> = records.iter().filter(exact).collect();
+    if matching.is_empty() {
+        matching = records.iter().filter(|r| r.question.ends_with(wanted)).collect();
+    }
+    match matching[..] {
+        [record] => Ok(record),
+        [] => Err(Failure::Usage(format!("the run has no question {wanted}"))),
+        [first, ..] => Err(Failure::Usage(format!(
+            "{} questions end in {wanted}; name one whole, like \"{}\"",
+            matching.len(),
+            first.question_key()
+        ))),
+    }
+}
+
+/// A run by its folder, or by its name below `runs/`.
+fn find(run: &Path) -> PathBuf {
+    let named = Path::new("runs").join(run);
+    if !run.join("manifest.json").exists() && named.join("manifest.json").exists() {
+        return named;
+    }
+    run.to_owned()
+}
+
+fn keep(folder: &Path, experiment: &Path, data: &Path, unknown_data: bool) {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let local = Local { experiment: absolute(experiment), data: absolute(data), unknown_data };
+    // Only a convenience for `resume` and `show`: a run without it can still be named in full.
+    if let Ok(text) = serde_json::to_string_pretty(&local) {
+        let _ = fs::write(folder.join(LOCAL), text);
+    }
+}
+
+fn local(folder: &Path) -> Result<Local, Failure> {
+    let path = folder.join(LOCAL);
+    let text = fs::read(&path).map_err(|_| {
+        Failure::Usage(format!(
+            "{} does not say where its data is: name it with --data",
+            folder.display()
+        ))
+    })?;
+    serde_json::from_slice(&text)
+        .map_err(|e| Failure::Input(format!("{}: {e}", path.display()).into()))
+}
+
+/// The numbers of items at which a run counts evidence tokens.
+fn cutoffs(run: &Run) -> Vec<usize> {
+    let cutoffs = &run.manifest().settings["evidence"]["cutoffs"];
+    let list = cutoffs.as_array().map_or(&[][..], Vec::as_slice);
+    list.iter().filter_map(|k| k.as_u64()).map(|k| k as usize).collect()
+}
+
+fn percent(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".to_owned(), |rate| format!("{:.1}", 100.0 * rate))
+}
+
+fn brief(text: &str) -> String {
+    let line = text.replace('\n', " ");
+    match line.char_indices().nth(160) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}

@@ -1,0 +1,122 @@
+//! One experiment, one TOML file.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use rawrag_retrieval::{Budget, EvidenceSettings, Order, Repeats, Settings};
+use serde::{Deserialize, Serialize};
+
+/// What is run on what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// One sentence on what it shows.
+    pub about: String,
+    /// The system's name in tables.
+    pub system: String,
+    /// The benchmark that its data must be of.
+    pub benchmark: rawrag_corpus::Benchmark,
+    /// The data, where it ships with the project; relative to the experiment's file.
+    #[serde(default)]
+    pub data: Option<PathBuf>,
+    /// How evidence is found.
+    pub retrieval: Settings,
+    /// How evidence is shown and counted.
+    #[serde(default)]
+    pub evidence: Evidence,
+    /// A cross-encoder: a known model's name, or a folder relative to the working directory.
+    #[serde(default)]
+    pub cross_encoder: Option<String>,
+}
+
+/// How evidence is shown and counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Evidence {
+    /// See [`EvidenceSettings::expand`].
+    pub expand: bool,
+    /// See [`EvidenceSettings::order`].
+    pub order: Order,
+    /// See [`EvidenceSettings::repeats`].
+    pub repeats: Repeats,
+    /// See [`EvidenceSettings::budget`].
+    pub budget: Option<Budget>,
+    /// The numbers of items at which evidence tokens are counted, ascending.
+    pub cutoffs: Vec<usize>,
+}
+
+impl Default for Evidence {
+    fn default() -> Self {
+        Self {
+            expand: false,
+            order: Order::default(),
+            repeats: Repeats::default(),
+            budget: None,
+            cutoffs: vec![5, 10, 15],
+        }
+    }
+}
+
+impl Evidence {
+    /// The settings of the assembly.
+    pub fn assembly(&self) -> EvidenceSettings {
+        let Self { expand, order, repeats, budget, .. } = *self;
+        EvidenceSettings { expand, order, repeats, budget }
+    }
+}
+
+/// Why an experiment cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExperimentError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file is not an experiment.
+    #[error("{}: {source}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        source: Box<toml::de::Error>,
+    },
+    /// Cutoffs that cannot be counted.
+    #[error("{}: evidence.cutoffs {cutoffs:?} must ascend from 1 to retrieval.k, which is {k}", path.display())]
+    Cutoffs {
+        /// The file.
+        path: PathBuf,
+        /// As written.
+        cutoffs: Vec<usize>,
+        /// Items returned.
+        k: usize,
+    },
+}
+
+impl Experiment {
+    /// Reads an experiment, and makes its data's path relative to the working directory.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] names the file and the place in it.
+    pub fn read(path: &Path) -> Result<Self, ExperimentError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| ExperimentError::Read { path: path.to_owned(), source })?;
+        let mut experiment: Self = toml::from_str(&text).map_err(|source| {
+            ExperimentError::Parse { path: path.to_owned(), source: Box::new(source) }
+        })?;
+        if let Some(data) = &mut experiment.data {
+            *data = path.parent().unwrap_or(Path::new("")).join(&*data);
+        }
+        let (cutoffs, k) = (&experiment.evidence.cutoffs, experiment.retrieval.k);
+        let ascend = cutoffs.windows(2).all(|pair| pair[0] < pair[1]);
+        if !ascend || cutoffs.first() == Some(&0) || cutoffs.last().is_some_and(|&last| last > k) {
+            let cutoffs = cutoffs.clone();
+            return Err(ExperimentError::Cutoffs { path: path.to_owned(), cutoffs, k });
+        }
+        Ok(experiment)
+    }
+}

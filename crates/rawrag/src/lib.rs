@@ -1,0 +1,35 @@
+//! The facade: every crate of the workspace that an application needs, and the pipeline that the
+//! command line runs.
+//!
+//! To put raw-history memory into a program, keep a [`retrieval::Store`]:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use rawrag::{corpus, models, retrieval};
+//!
+//! let weights = models::store::locate(&models::store::MINILM, &models::store::folder(None)?)?;
+//! let model = Arc::new(models::Minilm::load(&weights)?);
+//! let mut store = retrieval::Store::open_to_write("memory".as_ref(), model)?;
+//! for entry in corpus::load("history.jsonl".as_ref(), None)?.entries {
+//!     store.ingest(&entry.conversation, |_| {})?;
+//! }
+//! let settings = retrieval::LateInteraction::default();
+//! for hit in store.search("Who fixed the pump?", 5, None, None, &settings)? {
+//!     println!("{}: {}", hit.message.speaker, hit.message.text);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! To measure a configuration on a benchmark, read an [`experiment::Experiment`] and hand it to
+//! [`pipeline::run`]. This crate prints nothing; that is left to the binary.
+
+pub use rawrag_chunking as chunking;
+pub use rawrag_corpus as corpus;
+pub use rawrag_models as models;
+pub use rawrag_records as records;
+pub use rawrag_retrieval as retrieval;
+pub use rawrag_scoring as scoring;
+
+pub mod experiment;
+pub mod pipeline;
+pub mod summary;

@@ -1,0 +1,337 @@
+//! From a benchmark file to records: each conversation is indexed once, each question searched and
+//! recorded once, and whatever is on record already is not done again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rawrag_chunking::Chunk;
+use rawrag_corpus::{Benchmark, Entry, Format, LoadError, Question, Report};
+use rawrag_models::{ModelIdentity, ModelKind};
+use rawrag_records::{
+    Appender, Code, Data, Expected, History, Key, Machine, Manifest, Model, Phase, Record,
+    RecordError, Retrieval, Run, SCHEMA_VERSION, System,
+};
+use rawrag_retrieval::{
+    Found, HistoryIndex, Method, Models, RerankKind, RetrievalError, Retriever, assemble,
+};
+
+use crate::experiment::Experiment;
+
+/// What [`run`] works on.
+pub struct Job<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The run's name.
+    pub name: &'a str,
+    /// The benchmark file or folder.
+    pub data: &'a Path,
+    /// The run's folder, new or begun.
+    pub folder: &'a Path,
+    /// The models; a cross-encoder only where the experiment has one.
+    pub models: Models,
+    /// Whether data of no known release may be measured on.
+    pub unknown_data: bool,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The data was read: this many questions in all, and how many are on record already.
+    Begun {
+        /// In all.
+        questions: usize,
+        /// On record before.
+        held: usize,
+    },
+    /// One more question is on record.
+    Question,
+}
+
+/// Why a run stopped. What is on record stays.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PipelineError {
+    /// The data cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The data is of another benchmark.
+    #[error("{} is {found} data, and the experiment measures on {expected}", data.display())]
+    OtherBenchmark {
+        /// The data.
+        data: PathBuf,
+        /// What it is.
+        found: Benchmark,
+        /// What it should be.
+        expected: Benchmark,
+    },
+    /// The data is no known release.
+    #[error(
+        "{} has the content {hash}, which is no known release of {benchmark}; \
+         to measure on it all the same, say --unknown-data",
+        data.display()
+    )]
+    UnknownData {
+        /// The data.
+        data: PathBuf,
+        /// sha256 of its canonical content.
+        hash: String,
+        /// The benchmark.
+        benchmark: Benchmark,
+    },
+    /// The data holds no question.
+    #[error("{} holds no question about its histories", .0.display())]
+    NoQuestions(PathBuf),
+    /// Nothing was found for any question.
+    #[error("no question found any evidence: the system is broken, and nothing is measured")]
+    NothingFound,
+    /// Retrieval failed.
+    #[error(transparent)]
+    Retrieval(#[from] RetrievalError),
+    /// Records failed.
+    #[error(transparent)]
+    Records(#[from] RecordError),
+}
+
+/// Runs an experiment, or the rest of it.
+///
+/// # Errors
+/// [`PipelineError`]. Every question finished before is on record, and the same call goes on there.
+pub fn run(job: &Job<'_>, mut progress: impl FnMut(Progress)) -> Result<Run, PipelineError> {
+    let retriever = Retriever::new(job.experiment.retrieval.clone(), job.models.clone())?;
+    let (report, keys) = survey(job.data)?;
+    check(job, &report, &keys)?;
+    let run = Run::resume(job.folder, manifest(job, &report, &keys))?;
+    let (mut retrievals, held) = run.appender::<Retrieval>()?;
+    let (mut histories, _) = run.appender::<History>()?;
+    progress(Progress::Begun { questions: keys.len(), held: held.len() });
+    let mut found_any = held.iter().any(|record| !record.chunks.is_empty());
+    rawrag_corpus::read::<PipelineError>(job.data, Some(report.format), |entry| {
+        let due: Vec<&Question> = entry
+            .questions
+            .iter()
+            .filter(|question| !retrievals.holds(&key(question).to_string()))
+            .collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let history = index(&retriever, &entry, &mut histories)?;
+        for question in due {
+            let record = search(job.experiment, &retriever, &entry, &history, question)?;
+            found_any |= !record.chunks.is_empty();
+            retrievals.append(&record)?;
+            progress(Progress::Question);
+        }
+        Ok(())
+    })?;
+    if !found_any {
+        return Err(PipelineError::NothingFound);
+    }
+    Ok(run)
+}
+
+/// The key of a question in every record about it.
+pub fn key(question: &Question) -> Key {
+    Key {
+        benchmark: question.benchmark.name().to_owned(),
+        source: question.source.clone(),
+        conversation: question.conversation.to_string(),
+        question: question.id.to_string(),
+        phase: question.phase.map(|phase| match phase {
+            rawrag_corpus::Phase::Before => Phase::Before,
+            rawrag_corpus::Phase::After => Phase::After,
+        }),
+    }
+}
+
+/// Reads the data once for its hash and the keys of its questions.
+fn survey(data: &Path) -> Result<(Report, Vec<Key>), PipelineError> {
+    let mut keys = Vec::new();
+    let report = rawrag_corpus::read::<PipelineError>(data, None::<Format>, |entry| {
+        keys.extend(entry.questions.iter().map(key));
+        Ok(())
+    })?;
+    Ok((report, keys))
+}
+
+fn check(job: &Job<'_>, report: &Report, keys: &[Key]) -> Result<(), PipelineError> {
+    let (found, expected) = (report.benchmark(), job.experiment.benchmark);
+    let data = job.data.to_owned();
+    if found != expected {
+        return Err(PipelineError::OtherBenchmark { data, found, expected });
+    }
+    if report.known.is_none() && found != Benchmark::Own && !job.unknown_data {
+        let hash = report.hash.to_string();
+        return Err(PipelineError::UnknownData { data, hash, benchmark: found });
+    }
+    if keys.is_empty() {
+        return Err(PipelineError::NoQuestions(data));
+    }
+    Ok(())
+}
+
+fn index(
+    retriever: &Retriever,
+    entry: &Entry,
+    histories: &mut Appender<History>,
+) -> Result<HistoryIndex, PipelineError> {
+    let begun = Instant::now();
+    let history = retriever.index(&entry.conversation)?;
+    let record = History {
+        conversation: entry.conversation.id.to_string(),
+        sessions: entry.conversation.sessions.iter().map(|s| s.id.to_string()).collect(),
+        messages: entry.conversation.message_count() as u32,
+        chunks: history.chunks.len() as u32,
+        truncated: history.truncated as u32,
+        milliseconds: milliseconds(begun),
+    };
+    if !histories.holds(&record.identity()) {
+        histories.append(&record)?;
+    }
+    Ok(history)
+}
+
+fn search(
+    experiment: &Experiment,
+    retriever: &Retriever,
+    entry: &Entry,
+    history: &HistoryIndex,
+    question: &Question,
+) -> Result<Retrieval, PipelineError> {
+    let begun = Instant::now();
+    let found = retriever.search(history, &question.text, question.cutoff)?;
+    let chosen: Vec<&Chunk> =
+        found.items.iter().map(|item| &history.chunks[item.chunk as usize]).collect();
+    let settings = experiment.evidence.assembly();
+    let assemble =
+        |k: usize| assemble(&entry.conversation, &history.transcript, &chosen[..k], &settings);
+    let full = assemble(chosen.len());
+    let milliseconds = milliseconds(begun);
+    let mut tokens = vec![0; chosen.len()];
+    for ((item, _), &count) in full.entries.iter().zip(&full.tokens) {
+        tokens[*item] = count as u32;
+    }
+    let cutoffs = &experiment.evidence.cutoffs;
+    let evidence_tokens =
+        cutoffs.iter().map(|&k| assemble(k.min(chosen.len())).total_tokens() as u32).collect();
+    Ok(record(question, &found, &chosen, experiment.retrieval.k, tokens, evidence_tokens, milliseconds))
+}
+
+fn record(
+    question: &Question,
+    found: &Found,
+    chosen: &[&Chunk],
+    requested: usize,
+    tokens: Vec<u32>,
+    evidence_tokens: Vec<u32>,
+    milliseconds: f64,
+) -> Retrieval {
+    let Key { benchmark, source, conversation, question: id, phase } = key(question);
+    let each = |of: fn(&Chunk) -> u32| chosen.iter().map(|chunk| of(chunk)).collect();
+    Retrieval {
+        benchmark,
+        source,
+        conversation,
+        question: id,
+        phase,
+        kind: question.kind.to_string(),
+        gold_messages: question.evidence.messages.iter().map(|m| m.0).collect(),
+        gold_sessions: question.evidence.sessions.iter().map(|s| s.0).collect(),
+        gold_written: question.evidence.written.clone(),
+        available: found.available as u32,
+        shortlist: found.shortlist as u32,
+        requested: requested as u32,
+        chunks: found.items.iter().map(|item| item.chunk).collect(),
+        first_message: each(|chunk| chunk.messages.start),
+        last_message: each(|chunk| chunk.messages.end.saturating_sub(1)),
+        first_session: each(|chunk| chunk.sessions.start),
+        last_session: each(|chunk| chunk.sessions.end.saturating_sub(1)),
+        dense_score: found.items.iter().filter_map(|item| item.dense).map(|(s, _)| s).collect(),
+        dense_rank: found.items.iter().filter_map(|item| item.dense).map(|(_, r)| r).collect(),
+        score: found.items.iter().map(|item| item.score).collect(),
+        tokens,
+        evidence_tokens,
+        milliseconds,
+    }
+}
+
+fn manifest(job: &Job<'_>, report: &Report, keys: &[Key]) -> Manifest {
+    let experiment = job.experiment;
+    Manifest {
+        schema: SCHEMA_VERSION,
+        name: job.name.to_owned(),
+        system: System {
+            name: experiment.system.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        benchmark: experiment.benchmark.name().to_owned(),
+        data: Data { sha256: report.hash.to_string(), release: report.known.map(str::to_owned) },
+        expected: Expected::of(keys),
+        settings: serde_json::json!({
+            "retrieval": experiment.retrieval,
+            "evidence": experiment.evidence,
+        }),
+        models: models(experiment, &job.models),
+        prompts: BTreeMap::new(),
+        seed: 0,
+        code: Code {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            sources: env!("RAWRAG_SOURCES").to_owned(),
+        },
+        machine: machine(),
+        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    }
+}
+
+/// The models that the experiment uses, by the part that they play.
+fn models(experiment: &Experiment, models: &Models) -> BTreeMap<String, Model> {
+    let settings = &experiment.retrieval;
+    let mut used = BTreeMap::new();
+    if settings.uses_vectors() {
+        used.insert("embedder".to_owned(), model(models.embedder.identity(), ModelKind::Embedder));
+    }
+    if let (true, Some(tokens)) = (settings.uses_tokens(), &models.tokens) {
+        let kind = ModelKind::LateInteraction;
+        used.insert("late_interaction".to_owned(), model(tokens.identity(), kind));
+    }
+    let by_cross_encoder =
+        matches!(settings.ranking, Method::Rerank { by: RerankKind::CrossEncoder, .. });
+    if let (true, Some(reranker)) = (by_cross_encoder, &models.reranker) {
+        used.insert("reranker".to_owned(), model(reranker.identity(), ModelKind::CrossEncoder));
+    }
+    used
+}
+
+fn model(identity: &ModelIdentity, kind: ModelKind) -> Model {
+    let kind = match kind {
+        ModelKind::Embedder => "bi-encoder",
+        ModelKind::CrossEncoder => "cross-encoder",
+        ModelKind::LateInteraction => "late interaction",
+    };
+    Model {
+        name: identity.name.clone(),
+        kind: kind.to_owned(),
+        weights_sha256: identity.sha256.clone(),
+        endpoint: None,
+    }
+}
+
+fn machine() -> Machine {
+    let field = |file: &str, name: &str| {
+        let text = std::fs::read_to_string(file).ok()?;
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let kib = |text: String| text.split(' ').next()?.parse::<u64>().ok();
+    Machine {
+        processor: field("/proc/cpuinfo", "model name"),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        memory_mib: field("/proc/meminfo", "MemTotal").and_then(kib).map(|kib| kib / 1024),
+        system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        toolchain: env!("RAWRAG_TOOLCHAIN").to_owned(),
+    }
+}
+
+fn milliseconds(begun: Instant) -> f64 {
+    begun.elapsed().as_secs_f64() * 1000.0
+}
