@@ -27,11 +27,19 @@ pub struct LateInteraction {
     pub speaker: f32,
     /// Added where the question names the month of the message's date.
     pub month: f32,
+    /// How much of the mean of a session's three best scores is added to each of its messages.
+    pub session: f32,
 }
 
 impl Default for LateInteraction {
     fn default() -> Self {
-        Self { contexts: vec![[0, 0], [1, 0], [2, 0], [2, 2]], idf: true, speaker: 0.1, month: 0.1 }
+        Self {
+            contexts: vec![[0, 0], [1, 0], [2, 0], [2, 2]],
+            idf: true,
+            speaker: 0.1,
+            month: 0.1,
+            session: 0.25,
+        }
     }
 }
 
@@ -88,7 +96,26 @@ impl LateInteraction {
             let dated = facts[row].date.is_some_and(|date| cues.dates(date));
             mean + if named { self.speaker } else { 0.0 } + if dated { self.month } else { 0.0 }
         };
-        Ok((0..facts.len().min(tokens.len())).map(score).collect())
+        let mut scores: Vec<f32> = (0..facts.len().min(tokens.len())).map(score).collect();
+        if self.session > 0.0 {
+            self.add_sessions(facts, &mut scores);
+        }
+        Ok(scores)
+    }
+
+    /// Adds to each message's score its session's part.
+    fn add_sessions(&self, facts: &[MessageFacts], scores: &mut [f32]) {
+        const BEST: usize = 3;
+        let mut rest = scores;
+        for session in facts.chunk_by(|a, b| a.session == b.session) {
+            let (scores, after) = rest.split_at_mut(session.len());
+            let mut best: Vec<f32> = scores.iter().copied().filter(|s| s.is_finite()).collect();
+            best.sort_unstable_by(|a, b| b.total_cmp(a));
+            best.truncate(BEST);
+            let mean = best.iter().sum::<f32>() / best.len().max(1) as f32;
+            scores.iter_mut().for_each(|score| *score += self.session * mean);
+            rest = after;
+        }
     }
 
     /// The weight of each word-piece of the query.
@@ -170,7 +197,7 @@ mod tests {
     }
 
     fn plain(contexts: &[[u8; 2]]) -> LateInteraction {
-        LateInteraction { contexts: contexts.to_vec(), idf: false, speaker: 0.0, month: 0.0 }
+        LateInteraction { contexts: contexts.to_vec(), idf: false, speaker: 0.0, month: 0.0, session: 0.0 }
     }
 
     #[test]
@@ -217,6 +244,14 @@ mod tests {
         let scores = settings.score(&index, &facts, "What did s1 say in June?", &text(&[1]), |_| true);
         let scores = scores.expect("fits");
         assert!((scores[0] - 1.2).abs() < 1e-6 && (scores[1] - 1.3).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_good_session_lifts_its_messages() {
+        let index = index(&[&[1], &[2], &[3], &[3]]);
+        let settings = LateInteraction { session: 0.5, ..plain(&[[0, 0]]) };
+        let scores = settings.score(&index, &facts(&[0, 0, 1, 1]), "", &text(&[1]), |row| row != 3);
+        assert_eq!(scores.expect("fits"), [1.25, 0.25, 0.0, f32::NEG_INFINITY]);
     }
 
     #[test]

@@ -10,6 +10,10 @@ use crate::late_interaction::MessageFacts;
 use crate::sessions::{means, turn_isolation};
 use crate::{LateInteraction, RetrievalError, TokenIndex, VectorIndex, best, best_of};
 
+/// A window is as good as its two best messages on average, which on LoCoMo finds more evidence than
+/// the best alone (`docs/retrieval-without-a-key.md`).
+const WINDOW_BEST: usize = 2;
+
 /// How a conversation is cut, and how its chunks are ranked against a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -333,7 +337,8 @@ impl Retriever {
         index.scores(&self.models.embedder.embed(&[question])?.vectors)
     }
 
-    /// The late-interaction score of every chunk.
+    /// The late-interaction score of every chunk: that of its best message, and for a window the
+    /// mean of its best [`WINDOW_BEST`].
     fn interact(
         &self,
         history: &HistoryIndex,
@@ -346,11 +351,16 @@ impl Retriever {
         let query = encode(model, question)?;
         let settings = &self.settings.late_interaction;
         let messages = settings.score(tokens, &history.facts, question, &query, visible)?;
+        let kept = if matches!(self.settings.chunks, Unit::Window { .. }) { WINDOW_BEST } else { 1 };
         let chunk = |chunk: &Chunk| {
-            messages[chunk.messages.start as usize..chunk.messages.end as usize]
-                .iter()
-                .copied()
-                .fold(f32::NEG_INFINITY, f32::max)
+            let mut scores =
+                messages[chunk.messages.start as usize..chunk.messages.end as usize].to_vec();
+            scores.sort_unstable_by(|a, b| b.total_cmp(a));
+            scores.truncate(kept);
+            match scores.len() {
+                0 => f32::NEG_INFINITY,
+                n => scores.iter().sum::<f32>() / n as f32,
+            }
         };
         Ok(history.chunks.iter().map(chunk).collect())
     }

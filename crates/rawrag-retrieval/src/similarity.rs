@@ -6,128 +6,210 @@
 
 /// Independent partial sums of one inner product: one AVX-512 register of f32.
 const LANES: usize = 16;
-/// Queries and rows held in registers at once.
-const TILE: (usize, usize) = (4, 2);
+/// Queries held in registers at once.
+const QUERIES: usize = 4;
+/// Rows held in registers at once.
+const ROWS: usize = 2;
 
 /// `out[r * queries + q]` becomes the inner product of row `r` and query `q`. All vectors have
 /// `dimension` components; `queries` and `rows` hold them end to end, `out` one float a pair.
 pub(crate) fn inner_products(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")]
-        fn avx512(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
-            tiles::<true>(queries, rows, dimension, out);
-        }
-        #[target_feature(enable = "avx2,fma")]
-        fn avx2(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
-            tiles::<true>(queries, rows, dimension, out);
-        }
-        let fused = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-        if fused
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512bw")
-        {
+    if is_x86_feature_detected!("fma") {
+        if is_x86_feature_detected!("avx512f") {
             // SAFETY: the processor has these instructions.
-            return unsafe { avx512(queries, rows, dimension, out) };
+            return unsafe { x86::avx512(queries, rows, dimension, out) };
         }
-        if fused {
+        if is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has these instructions.
-            return unsafe { avx2(queries, rows, dimension, out) };
+            return unsafe { x86::avx2(queries, rows, dimension, out) };
         }
     }
-    tiles::<{ cfg!(target_arch = "aarch64") }>(queries, rows, dimension, out);
+    tiles::<[f32; LANES]>(queries, rows, dimension, out);
+}
+
+/// [`LANES`] floats.
+trait Lanes: Copy {
+    fn zero() -> Self;
+    fn load(from: &[f32; LANES]) -> Self;
+    /// `self + a * b`, each lane apart, rounded once where the processor can.
+    fn add_product(self, a: Self, b: Self) -> Self;
+    fn store(self) -> [f32; LANES];
+}
+
+impl Lanes for [f32; LANES] {
+    #[inline(always)]
+    fn zero() -> Self {
+        [0.0; LANES]
+    }
+
+    #[inline(always)]
+    fn load(from: &[f32; LANES]) -> Self {
+        *from
+    }
+
+    #[inline(always)]
+    fn add_product(mut self, a: Self, b: Self) -> Self {
+        for ((sum, a), b) in self.iter_mut().zip(a).zip(b) {
+            // Without the instruction, `mul_add` is a slow call into the C library.
+            *sum = if cfg!(target_arch = "aarch64") { a.mul_add(b, *sum) } else { *sum + a * b };
+        }
+        self
+    }
+
+    #[inline(always)]
+    fn store(self) -> [f32; LANES] {
+        self
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{LANES, Lanes, tiles};
+
+    #[target_feature(enable = "avx512f,fma")]
+    pub(super) fn avx512(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
+        tiles::<__m512>(queries, rows, dimension, out);
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn avx2(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
+        tiles::<[__m256; 2]>(queries, rows, dimension, out);
+    }
+
+    // SAFETY (of this impl): only `avx512` makes these lanes, where the processor has them.
+    #[expect(clippy::undocumented_unsafe_blocks, reason = "the reason stands above for all of them")]
+    impl Lanes for __m512 {
+        #[inline(always)]
+        fn zero() -> Self {
+            unsafe { _mm512_setzero_ps() }
+        }
+
+        #[inline(always)]
+        fn load(from: &[f32; LANES]) -> Self {
+            unsafe { _mm512_loadu_ps(from.as_ptr()) }
+        }
+
+        #[inline(always)]
+        fn add_product(self, a: Self, b: Self) -> Self {
+            unsafe { _mm512_fmadd_ps(a, b, self) }
+        }
+
+        #[inline(always)]
+        fn store(self) -> [f32; LANES] {
+            let mut lanes = [0.0; LANES];
+            unsafe { _mm512_storeu_ps(lanes.as_mut_ptr(), self) };
+            lanes
+        }
+    }
+
+    // SAFETY (of this impl): only `avx2` makes these lanes, where the processor has them.
+    #[expect(clippy::undocumented_unsafe_blocks, reason = "the reason stands above for all of them")]
+    impl Lanes for [__m256; 2] {
+        #[inline(always)]
+        fn zero() -> Self {
+            unsafe { [_mm256_setzero_ps(), _mm256_setzero_ps()] }
+        }
+
+        #[inline(always)]
+        fn load(from: &[f32; LANES]) -> Self {
+            unsafe { [_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from.as_ptr().add(8))] }
+        }
+
+        #[inline(always)]
+        fn add_product(self, a: Self, b: Self) -> Self {
+            unsafe { [_mm256_fmadd_ps(a[0], b[0], self[0]), _mm256_fmadd_ps(a[1], b[1], self[1])] }
+        }
+
+        #[inline(always)]
+        fn store(self) -> [f32; LANES] {
+            let mut lanes = [0.0; LANES];
+            unsafe {
+                _mm256_storeu_ps(lanes.as_mut_ptr(), self[0]);
+                _mm256_storeu_ps(lanes.as_mut_ptr().add(8), self[1]);
+            }
+            lanes
+        }
+    }
 }
 
 #[inline(always)]
-fn tiles<const FUSED: bool>(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
+fn tiles<L: Lanes>(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f32]) {
     let count = queries.len() / dimension;
     if count == 0 {
         return;
     }
-    let mut outs = out.chunks_exact_mut(TILE.1 * count);
-    let mut tiles = rows.chunks_exact(TILE.1 * dimension);
+    let mut outs = out.chunks_exact_mut(ROWS * count);
+    let mut tiles = rows.chunks_exact(ROWS * dimension);
     for (rows, out) in tiles.by_ref().zip(outs.by_ref()) {
-        let rows = [&rows[..dimension], &rows[dimension..]];
-        row_tile::<2, FUSED>(queries, rows, dimension, out);
+        row_tile::<L, ROWS>(queries, rows, dimension, out);
     }
     let (rest, out) = (tiles.remainder(), outs.into_remainder());
-    if rest.len() == dimension {
-        row_tile::<1, FUSED>(queries, [rest], dimension, out);
+    for (row, out) in rest.chunks_exact(dimension).zip(out.chunks_exact_mut(count)) {
+        row_tile::<L, 1>(queries, row, dimension, out);
     }
 }
 
 #[inline(always)]
-fn row_tile<const R: usize, const FUSED: bool>(
+fn row_tile<L: Lanes, const R: usize>(
     queries: &[f32],
-    rows: [&[f32]; R],
+    rows: &[f32],
     dimension: usize,
     out: &mut [f32],
 ) {
     let count = queries.len() / dimension;
-    let mut tiles = queries.chunks_exact(TILE.0 * dimension);
-    let mut q = 0;
+    let mut tiles = queries.chunks_exact(QUERIES * dimension);
+    let mut at = 0;
     for tile in tiles.by_ref() {
-        let tile: [&[f32]; TILE.0] =
-            std::array::from_fn(|i| &tile[i * dimension..(i + 1) * dimension]);
-        let products = products::<{ TILE.0 }, R, FUSED>(tile, rows, dimension);
-        for (r, products) in products.iter().enumerate() {
-            out[r * count + q..][..TILE.0].copy_from_slice(products);
+        let products = products::<L, QUERIES, R>(tile, rows, dimension);
+        for (products, out) in products.iter().zip(out.chunks_exact_mut(count)) {
+            out[at..at + QUERIES].copy_from_slice(products);
         }
-        q += TILE.0;
+        at += QUERIES;
     }
     for query in tiles.remainder().chunks_exact(dimension) {
-        let products = products::<1, R, FUSED>([query], rows, dimension);
-        for (r, [product]) in products.iter().enumerate() {
-            out[r * count + q] = *product;
+        let products = products::<L, 1, R>(query, rows, dimension);
+        for ([product], out) in products.iter().zip(out.chunks_exact_mut(count)) {
+            out[at] = *product;
         }
-        q += 1;
+        at += 1;
     }
 }
 
 #[inline(always)]
-fn products<const Q: usize, const R: usize, const FUSED: bool>(
-    queries: [&[f32]; Q],
-    rows: [&[f32]; R],
+fn products<L: Lanes, const Q: usize, const R: usize>(
+    queries: &[f32],
+    rows: &[f32],
     dimension: usize,
 ) -> [[f32; Q]; R] {
-    let blocks = dimension / LANES;
-    let split = |v: &'_ [f32]| -> (*const [f32; LANES], *const f32) {
-        let (whole, rest) = v[..dimension].as_chunks::<LANES>();
-        (whole.as_ptr(), rest.as_ptr())
-    };
-    let (queries, rows) = (queries.map(split), rows.map(split));
-    let mut lanes = [[[0f32; LANES]; Q]; R];
-    for block in 0..blocks {
-        for r in 0..R {
-            for q in 0..Q {
-                // SAFETY: every vector was cut to `dimension` components above, which holds
-                // `blocks` whole blocks.
-                let (row, query) = unsafe { (&*rows[r].0.add(block), &*queries[q].0.add(block)) };
-                for ((sum, &row), &query) in lanes[r][q].iter_mut().zip(row).zip(query) {
-                    *sum = multiply_add::<FUSED>(row, query, *sum);
-                }
+    let queries: [(&[[f32; LANES]], &[f32]); Q] =
+        std::array::from_fn(|q| queries[q * dimension..(q + 1) * dimension].as_chunks());
+    let rows: [(&[[f32; LANES]], &[f32]); R] =
+        std::array::from_fn(|r| rows[r * dimension..(r + 1) * dimension].as_chunks());
+    let mut sums = [[L::zero(); Q]; R];
+    for block in 0..dimension / LANES {
+        // SAFETY: every vector was cut to `dimension` components, which holds all these blocks.
+        let queries: [L; Q] =
+            std::array::from_fn(|q| L::load(unsafe { queries[q].0.get_unchecked(block) }));
+        for (sums, row) in sums.iter_mut().zip(&rows) {
+            // SAFETY: as above.
+            let row = L::load(unsafe { row.0.get_unchecked(block) });
+            for (sum, query) in sums.iter_mut().zip(queries) {
+                *sum = sum.add_product(row, query);
             }
         }
     }
-    for lane in 0..dimension % LANES {
-        for r in 0..R {
-            for q in 0..Q {
-                // SAFETY: `dimension % LANES` components follow the whole blocks.
-                let (row, query) = unsafe { (*rows[r].1.add(lane), *queries[q].1.add(lane)) };
-                let sum = &mut lanes[r][q][lane];
-                *sum = multiply_add::<FUSED>(row, query, *sum);
+    std::array::from_fn(|r| {
+        std::array::from_fn(|q| {
+            let mut lanes = sums[r][q].store();
+            for ((lane, a), b) in lanes.iter_mut().zip(rows[r].1).zip(queries[q].1) {
+                *lane += a * b;
             }
-        }
-    }
-    lanes.map(|row| row.map(add_lanes))
-}
-
-#[inline(always)]
-fn multiply_add<const FUSED: bool>(a: f32, b: f32, sum: f32) -> f32 {
-    // Without the instruction, `mul_add` is a slow call into the C library.
-    if FUSED { a.mul_add(b, sum) } else { a * b + sum }
+            add_lanes(lanes)
+        })
+    })
 }
 
 #[inline(always)]
