@@ -241,3 +241,62 @@ fn is_punctuation(c: char) -> bool {
         c.general_category_group() == GeneralCategoryGroup::Punctuation
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::WordPiece;
+
+    fn small() -> WordPiece {
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cross-encoder/tokenizer.json");
+        WordPiece::load(&path).unwrap()
+    }
+
+    #[test]
+    fn text_that_spells_a_special_token_is_ordinary_text() {
+        let tokenizer = small();
+        for token in ["[CLS]", "[SEP]", "[MASK]", "[PAD]", "<|endoftext|>"] {
+            let pieces = tokenizer.pieces(&format!("the {token} boat"));
+            let special = [tokenizer.cls, tokenizer.sep, 0, 4];
+            assert!(
+                pieces.len() > 3 && !pieces.iter().any(|id| special.contains(id)),
+                "{token}: {pieces:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_longest_piece_wins_and_a_word_that_does_not_split_is_unknown() {
+        let tokenizer = small();
+        let id = |piece: &str| tokenizer.pieces(piece)[0];
+        assert_eq!(
+            tokenizer.pieces("Painted, tied."),
+            [
+                id("paint"),
+                tokenizer.continuing["ed"],
+                id(","),
+                id("tied"),
+                id(".")
+            ]
+        );
+        assert_eq!(
+            tokenizer.pieces("boatz the"),
+            [tokenizer.unknown, id("the")]
+        );
+    }
+
+    proptest! {
+        /// Words never reach over a space, so the pieces of a text are those of its parts.
+        #[test]
+        fn pieces_of_joined_texts_are_joined(a in any::<String>(), b in any::<String>()) {
+            let tokenizer = small();
+            let joined = [tokenizer.pieces(&a), tokenizer.pieces(&b)].concat();
+            prop_assert!(joined.iter().all(|&id| (id as usize) < tokenizer.size()));
+            prop_assert_eq!(tokenizer.pieces(&format!("{a} {b}")), joined);
+        }
+    }
+}
