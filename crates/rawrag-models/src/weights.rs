@@ -101,11 +101,18 @@ impl Config {
             );
         }
         let heads = config.num_attention_heads;
-        if heads == 0 || config.hidden_size == 0 || config.hidden_size % heads != 0 {
+        if heads == 0 || config.hidden_size == 0 || !config.hidden_size.is_multiple_of(heads) {
             return refuse(
                 "num_attention_heads",
                 heads.to_string(),
                 "a divisor of `hidden_size`",
+            );
+        }
+        if config.type_vocab_size < 2 {
+            return refuse(
+                "type_vocab_size",
+                config.type_vocab_size.to_string(),
+                "2 or more",
             );
         }
         Ok(config)
@@ -174,7 +181,7 @@ impl Weights {
         }
         let range = self.data + info.data_offsets.0..self.data + info.data_offsets.1;
         let bytes = self.map.get(range.clone());
-        if !bytes.is_some_and(|bytes| bytemuck::try_cast_slice::<u8, f32>(bytes).is_ok()) {
+        if bytes.is_none_or(|bytes| bytemuck::try_cast_slice::<u8, f32>(bytes).is_err()) {
             return refuse("does not lie at a multiple of four bytes".into());
         }
         Ok(Tensor(range))

@@ -118,12 +118,12 @@ fn minilm_equals_transformers_to_1e_5() {
 #[test]
 fn a_text_has_one_vector_whatever_it_is_batched_with() {
     let Some(model) = minilm() else { return };
-    let texts: Vec<String> = (0..60)
+    let texts: Vec<String> = (0..24)
         .map(|i| format!("Message {i}. {}", "It rained again. ".repeat(i * i % 47)))
         .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let together = model.embed(&texts).unwrap();
-    for (i, row) in together.vectors.chunks(384).enumerate().step_by(7) {
+    for (i, row) in together.vectors.chunks(384).enumerate().step_by(5) {
         let alone = model.embed(&texts[i..=i]).unwrap();
         assert!(largest_difference(&alone.vectors, row) < 1e-6, "{i}");
     }
@@ -194,7 +194,11 @@ fn damaged_models_are_refused_with_the_file_and_the_part() {
             "\"intermediate_size\": 41",
         ),
         replaced("config.json", "\"hidden_size\": 24,", ""),
-        replaced("tokenizer.json", "\"WordPiece\"", "\"BPE\""),
+        replaced(
+            "tokenizer.json",
+            "\"WordPiece\",\n  \"unk_token\"",
+            "\"BPE\",\n  \"unk_token\"",
+        ),
         replaced("tokenizer.json", "\"[CLS]\": 2", "\"[CLX]\": 2"),
         replaced(weights, "classifier.bias", "classifier.bios"),
         replaced(weights, "\"dtype\":\"F32\"", "\"dtype\":\"I32\""),
