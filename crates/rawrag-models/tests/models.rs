@@ -1,5 +1,11 @@
 //! The models beside their reference implementations; `data/reference.py` made the expected values.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "test support outside of test functions"
+)]
+
 use std::{
     fs,
     path::{Path, PathBuf},
