@@ -4,7 +4,13 @@
 //! Sequences of any lengths lie end to end in one matrix of all their tokens, so that nothing is
 //! padded: the dense layers multiply the whole matrix, attention works within each sequence.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use rayon::prelude::*;
 use rten_gemm::{
@@ -14,12 +20,15 @@ use rten_tensor::NdTensorView;
 
 use crate::{
     ModelError, kernels,
-    weights::{Config, Weights},
+    weights::{Config, Tensor, Weights},
 };
 
 /// Tokens that one thread takes through the layers at a time: enough to keep the matrix products
 /// busy, few enough that their activations stay in the second-level cache.
 const TOKENS_AT_ONCE: usize = 256;
+
+/// A batch of this many tokens repays laying the weights out anew.
+const TOKENS_WORTH_PACKING: usize = 64;
 
 /// Word-piece ids of one input, special tokens included.
 #[derive(Debug)]
@@ -34,11 +43,13 @@ pub(crate) struct Sequence {
 pub(crate) struct Bert {
     config: Config,
     weights: Weights,
-    words: Range<usize>,
-    positions: Range<usize>,
-    types: Range<usize>,
+    words: Tensor,
+    positions: Tensor,
+    types: Tensor,
     norm: Norm,
     layers: Vec<Layer>,
+    /// Whether a batch was computed before.
+    used: AtomicBool,
 }
 
 impl Bert {
@@ -46,7 +57,7 @@ impl Bert {
     pub(crate) fn load(config: Config, weights: Weights, prefix: &str) -> Result<Self, ModelError> {
         let hidden = config.hidden_size;
         let table = |name: &str, rows| {
-            weights.range(
+            weights.tensor(
                 &format!("{prefix}embeddings.{name}.weight"),
                 &[rows, hidden],
             )
@@ -56,7 +67,6 @@ impl Bert {
         let types = table("token_type_embeddings", config.type_vocab_size)?;
         let norm = Norm::load(&weights, &format!("{prefix}embeddings.LayerNorm"), hidden)?;
         let layers = (0..config.num_hidden_layers)
-            .into_par_iter()
             .map(|i| Layer::load(&weights, &format!("{prefix}encoder.layer.{i}"), &config))
             .collect::<Result<_, _>>()?;
         Ok(Self {
@@ -67,6 +77,7 @@ impl Bert {
             types,
             norm,
             layers,
+            used: AtomicBool::new(false),
         })
     }
 
@@ -81,6 +92,7 @@ impl Bert {
         sequences: &[Sequence],
         finish: impl Fn(usize, &[f32]) -> T + Sync,
     ) -> Result<Vec<T>, GemmError> {
+        self.pack_if_worthwhile(sequences);
         let batches = batches(sequences, rayon::current_num_threads());
         let results: Vec<Vec<T>> = batches
             .into_par_iter()
@@ -95,6 +107,17 @@ impl Bert {
             })
             .collect::<Result<_, GemmError>>()?;
         Ok(results.into_iter().flatten().collect())
+    }
+
+    /// A single short text, as a search from the command line is, is computed from the weights as
+    /// they are mapped: that is sooner done than laying them out for the matrix product.
+    fn pack_if_worthwhile(&self, sequences: &[Sequence]) {
+        let tokens: usize = sequences.iter().map(|s| s.ids.len()).sum();
+        if self.used.swap(true, Ordering::Relaxed) || tokens >= TOKENS_WORTH_PACKING {
+            self.layers
+                .par_iter()
+                .for_each(|layer| layer.pack(&self.weights));
+        }
     }
 
     /// Leaves the last-layer states in `scratch.x`, and returns where each sequence's are.
@@ -120,19 +143,20 @@ impl Bert {
             let Scratch {
                 gemm, x, y, wide, ..
             } = scratch;
-            layer.up.apply(gemm, x, wide)?;
+            layer.up.apply(&self.weights, gemm, x, wide)?;
             kernels::gelu(wide);
-            layer.down.apply(gemm, wide, y)?;
-            layer.output_norm.add(x, y, self.config.layer_norm_eps);
+            layer.down.apply(&self.weights, gemm, wide, y)?;
+            layer
+                .output_norm
+                .add(&self.weights, x, y, self.config.layer_norm_eps);
         }
         Ok(spans)
     }
 
     fn embed(&self, sequences: &[Sequence], scratch: &mut Scratch) {
         let hidden = self.config.hidden_size;
-        let bytes = self.weights.bytes();
-        let [words, positions, types] = [&self.words, &self.positions, &self.types]
-            .map(|range| bytemuck::cast_slice::<u8, f32>(&bytes[range.clone()]));
+        let [words, positions, types] =
+            [&self.words, &self.positions, &self.types].map(|tensor| self.weights.values(tensor));
         let row = |i: usize| i * hidden..(i + 1) * hidden;
         let tokens = sequences.iter().flat_map(|s| {
             s.ids
@@ -152,8 +176,12 @@ impl Bert {
                 *y = position + kind;
             }
         }
-        self.norm
-            .add(&mut scratch.x, &scratch.y, self.config.layer_norm_eps);
+        self.norm.add(
+            &self.weights,
+            &mut scratch.x,
+            &scratch.y,
+            self.config.layer_norm_eps,
+        );
     }
 
     fn attend(
@@ -176,9 +204,9 @@ impl Bert {
         } = scratch;
         let hidden = self.config.hidden_size;
         let width = hidden / self.config.num_attention_heads;
-        layer.query.apply(gemm, x, query)?;
-        layer.key.apply(gemm, x, key)?;
-        layer.value.apply(gemm, x, value)?;
+        layer.query.apply(&self.weights, gemm, x, query)?;
+        layer.key.apply(&self.weights, gemm, x, key)?;
+        layer.value.apply(&self.weights, gemm, x, value)?;
         let scaled = GemmOptions {
             alpha: 1.0 / (width as f32).sqrt(),
             ..GemmOptions::default()
@@ -209,8 +237,10 @@ impl Bert {
                 }
             }
         }
-        layer.attention.apply(gemm, context, y)?;
-        layer.attention_norm.add(x, y, self.config.layer_norm_eps);
+        layer.attention.apply(&self.weights, gemm, context, y)?;
+        layer
+            .attention_norm
+            .add(&self.weights, x, y, self.config.layer_norm_eps);
         Ok(())
     }
 }
@@ -228,15 +258,9 @@ struct Layer {
 
 impl Layer {
     fn load(weights: &Weights, prefix: &str, config: &Config) -> Result<Self, ModelError> {
-        let gemm = GemmExecutor::new();
         let (hidden, wide) = (config.hidden_size, config.intermediate_size);
         let linear = |name: &str, outputs, inputs| {
-            Linear::load(
-                weights,
-                &format!("{prefix}.{name}"),
-                [outputs, inputs],
-                &gemm,
-            )
+            Linear::load(weights, &format!("{prefix}.{name}"), [outputs, inputs])
         };
         let norm = |name: &str| Norm::load(weights, &format!("{prefix}.{name}.LayerNorm"), hidden);
         Ok(Self {
@@ -250,71 +274,97 @@ impl Layer {
             output_norm: norm("output")?,
         })
     }
+
+    fn pack(&self, weights: &Weights) {
+        for linear in [
+            &self.query,
+            &self.key,
+            &self.value,
+            &self.attention,
+            &self.up,
+            &self.down,
+        ] {
+            linear
+                .packed
+                .get_or_init(|| GemmExecutor::new().prepack_b(linear.transposed(weights)));
+        }
+    }
 }
 
-/// A dense layer, its weights laid out as the matrix product reads them.
+/// A dense layer.
 struct Linear {
-    weight: PackedBMatrix<f32>,
-    bias: Vec<f32>,
-    inputs: usize,
+    weight: Tensor,
+    bias: Tensor,
+    /// Outputs, inputs.
+    shape: [usize; 2],
+    /// The weights laid out as the matrix product reads them, once that is worthwhile.
+    packed: OnceLock<PackedBMatrix<f32>>,
 }
 
 impl Linear {
-    fn load(
-        weights: &Weights,
-        name: &str,
-        shape: [usize; 2],
-        gemm: &GemmExecutor,
-    ) -> Result<Self, ModelError> {
-        let weight =
-            NdTensorView::from_data(shape, weights.tensor(&format!("{name}.weight"), &shape)?);
-        let bias = weights
-            .tensor(&format!("{name}.bias"), &shape[..1])?
-            .to_vec();
+    fn load(weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self, ModelError> {
+        let weight = weights.tensor(&format!("{name}.weight"), &shape)?;
+        let bias = weights.tensor(&format!("{name}.bias"), &shape[..1])?;
         Ok(Self {
-            weight: gemm.prepack_b(weight.transposed()),
+            weight,
             bias,
-            inputs: shape[1],
+            shape,
+            packed: OnceLock::new(),
         })
+    }
+
+    fn transposed<'a>(&self, weights: &'a Weights) -> NdTensorView<'a, f32, 2> {
+        NdTensorView::from_data(self.shape, weights.values(&self.weight)).transposed()
     }
 
     fn apply(
         &self,
+        weights: &Weights,
         gemm: &GemmExecutor,
         input: &[f32],
         output: &mut [f32],
     ) -> Result<(), GemmError> {
-        let input = NdTensorView::from_data([input.len() / self.inputs, self.inputs], input);
-        let bias = Some(BiasVector::Row(&self.bias));
-        let options = GemmOptions {
-            bias,
-            ..GemmOptions::default()
+        let inputs = self.shape[1];
+        let input = NdTensorView::from_data([input.len() / inputs, inputs], input);
+        let weight = match self.packed.get() {
+            Some(packed) => GemmInputB::Packed(packed),
+            None => GemmInputB::Unpacked(self.transposed(weights)),
         };
+        let bias = Some(BiasVector::Row(weights.values(&self.bias)));
         gemm.gemm(
             output,
             GemmInputA::Unpacked(input),
-            GemmInputB::Packed(&self.weight),
-            options,
+            weight,
+            GemmOptions {
+                bias,
+                ..GemmOptions::default()
+            },
         )
     }
 }
 
 struct Norm {
-    weight: Vec<f32>,
-    bias: Vec<f32>,
+    weight: Tensor,
+    bias: Tensor,
 }
 
 impl Norm {
     fn load(weights: &Weights, name: &str, size: usize) -> Result<Self, ModelError> {
-        let part = |part| Ok(weights.tensor(&format!("{name}.{part}"), &[size])?.to_vec());
+        let part = |part| weights.tensor(&format!("{name}.{part}"), &[size]);
         Ok(Self {
             weight: part("weight")?,
             bias: part("bias")?,
         })
     }
 
-    fn add(&self, x: &mut [f32], y: &[f32], epsilon: f32) {
-        kernels::add_norm(x, y, &self.weight, &self.bias, epsilon);
+    fn add(&self, weights: &Weights, x: &mut [f32], y: &[f32], epsilon: f32) {
+        kernels::add_norm(
+            x,
+            y,
+            weights.values(&self.weight),
+            weights.values(&self.bias),
+            epsilon,
+        );
     }
 }
 

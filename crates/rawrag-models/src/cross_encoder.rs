@@ -7,7 +7,7 @@ use crate::{
     bert::{Bert, Sequence},
     kernels, store,
     tokenizer::WordPiece,
-    weights,
+    weights::{self, Weights},
 };
 
 /// A BERT sequence classifier with one label that reads query and passage together, such as
@@ -127,18 +127,17 @@ struct Dense {
 
 impl Dense {
     fn load(
-        weights: &weights::Weights,
+        weights: &Weights,
         name: &str,
         outputs: usize,
         inputs: usize,
     ) -> Result<Self, ModelError> {
-        let weight = weights
-            .tensor(&format!("{name}.weight"), &[outputs, inputs])?
-            .to_vec();
-        let bias = weights
-            .tensor(&format!("{name}.bias"), &[outputs])?
-            .to_vec();
-        Ok(Self { weight, bias })
+        let weight = weights.tensor(&format!("{name}.weight"), &[outputs, inputs])?;
+        let bias = weights.tensor(&format!("{name}.bias"), &[outputs])?;
+        Ok(Self {
+            weight: weights.values(&weight).to_vec(),
+            bias: weights.values(&bias).to_vec(),
+        })
     }
 
     fn apply<'a>(&'a self, input: &'a [f32]) -> impl Iterator<Item = f32> + 'a {

@@ -279,10 +279,7 @@ pub fn pull(
 /// hash, else the folder's name.
 pub(crate) fn identity(dir: &Path, weights: &[u8], kind: ModelKind) -> ModelIdentity {
     let sha256 = noted_sha256(dir).unwrap_or_else(|| hex(Sha256::digest(weights).as_slice()));
-    let folder = dir
-        .file_name()
-        .map_or_else(|| dir.as_os_str(), |name| name)
-        .to_string_lossy();
+    let folder = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
     let known = MODELS
         .into_iter()
         .find(|model| match model.weights_sha256() {

@@ -6,8 +6,9 @@
 //! text that spells a special token, such as `[SEP]`, is ordinary text. The truncation and padding
 //! that the file carries are ignored; the caller knows what the model reads.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{borrow::Cow, collections::HashMap, fs, path::Path};
 
+use rustc_hash::FxBuildHasher;
 use serde::Deserialize;
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
@@ -17,10 +18,9 @@ use crate::ModelError;
 /// Splits text into word-pieces of one vocabulary.
 #[derive(Debug)]
 pub(crate) struct WordPiece {
-    /// Pieces that start a word.
-    initial: HashMap<Box<str>, u32>,
-    /// Pieces that continue a word, without their prefix `##`.
-    continuing: HashMap<Box<str>, u32>,
+    /// Pieces that start a word as they are, pieces that continue one behind `prefix`.
+    vocabulary: Vocabulary,
+    prefix: String,
     max_word_chars: usize,
     normalizer: Normalizer,
     unknown: u32,
@@ -80,17 +80,9 @@ impl WordPiece {
                 })
         };
         let (unknown, cls, sep) = (id(&model.unk_token)?, id("[CLS]")?, id("[SEP]")?);
-        let mut initial = HashMap::with_capacity(model.vocab.len());
-        let mut continuing = HashMap::with_capacity(model.vocab.len() / 4);
-        for (piece, id) in model.vocab {
-            match piece.strip_prefix(&*model.continuing_subword_prefix) {
-                Some(rest) => continuing.insert(rest.into(), id),
-                None => initial.insert(piece, id),
-            };
-        }
         Ok(Self {
-            initial,
-            continuing,
+            vocabulary: model.vocab,
+            prefix: model.continuing_subword_prefix,
             max_word_chars: model.max_input_chars_per_word,
             normalizer: file.normalizer,
             unknown,
@@ -101,9 +93,8 @@ impl WordPiece {
 
     /// One more than the largest id.
     pub(crate) fn size(&self) -> usize {
-        self.initial
+        self.vocabulary
             .values()
-            .chain(self.continuing.values())
             .max()
             .map_or(0, |&id| id as usize + 1)
     }
@@ -130,26 +121,29 @@ impl WordPiece {
 
     fn split_word(&self, word: &str, pieces: &mut Vec<u32>) {
         let before = pieces.len();
-        let mut rest = word;
-        let mut vocabulary = &self.initial;
         let readable = word.chars().count() <= self.max_word_chars;
-        while readable && !rest.is_empty() {
-            let longest = rest
-                .char_indices()
-                .rev()
-                .map(|(at, c)| rest.split_at(at + c.len_utf8()))
-                .find_map(|(piece, after)| vocabulary.get(piece).map(|&id| (id, after)));
-            let Some((id, after)) = longest else { break };
+        // What is left of the word, and how much of that is the prefix.
+        let mut rest = Cow::Borrowed(word);
+        let mut prefix = 0;
+        while readable && rest.len() > prefix {
+            let longest = rest[prefix..].char_indices().rev().find_map(|(at, c)| {
+                let end = prefix + at + c.len_utf8();
+                self.vocabulary.get(&rest[..end]).map(|&id| (id, end))
+            });
+            let Some((id, end)) = longest else { break };
             pieces.push(id);
-            rest = after;
-            vocabulary = &self.continuing;
+            rest = Cow::Owned([&self.prefix, &rest[end..]].concat());
+            prefix = self.prefix.len();
         }
-        if !rest.is_empty() {
+        if rest.len() > prefix {
             pieces.truncate(before);
             pieces.push(self.unknown);
         }
     }
 }
+
+/// Ids of pieces. The keys come from the model's own file, so a hash that is quick is enough.
+type Vocabulary = HashMap<Box<str>, u32, FxBuildHasher>;
 
 #[derive(Deserialize)]
 struct TokenizerFile {
@@ -171,7 +165,7 @@ struct Model {
     unk_token: String,
     continuing_subword_prefix: String,
     max_input_chars_per_word: usize,
-    vocab: HashMap<Box<str>, u32>,
+    vocab: Vocabulary,
 }
 
 /// Files of older versions do not name their model's type.
@@ -239,5 +233,64 @@ fn is_punctuation(c: char) -> bool {
         c.is_ascii_punctuation()
     } else {
         c.general_category_group() == GeneralCategoryGroup::Punctuation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::WordPiece;
+
+    fn small() -> WordPiece {
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cross-encoder/tokenizer.json");
+        WordPiece::load(&path).unwrap()
+    }
+
+    #[test]
+    fn text_that_spells_a_special_token_is_ordinary_text() {
+        let tokenizer = small();
+        for token in ["[CLS]", "[SEP]", "[MASK]", "[PAD]", "<|endoftext|>"] {
+            let pieces = tokenizer.pieces(&format!("the {token} boat"));
+            let special = [tokenizer.cls, tokenizer.sep, 0, 4];
+            assert!(
+                pieces.len() > 3 && !pieces.iter().any(|id| special.contains(id)),
+                "{token}: {pieces:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_longest_piece_wins_and_a_word_that_does_not_split_is_unknown() {
+        let tokenizer = small();
+        let id = |piece: &str| tokenizer.pieces(piece)[0];
+        assert_eq!(
+            tokenizer.pieces("Painted, tied."),
+            [
+                id("paint"),
+                tokenizer.vocabulary["##ed"],
+                id(","),
+                id("tied"),
+                id(".")
+            ]
+        );
+        assert_eq!(
+            tokenizer.pieces("boatz the"),
+            [tokenizer.unknown, id("the")]
+        );
+    }
+
+    proptest! {
+        /// Words never reach over a space, so the pieces of a text are those of its parts.
+        #[test]
+        fn pieces_of_joined_texts_are_joined(a in any::<String>(), b in any::<String>()) {
+            let tokenizer = small();
+            let joined = [tokenizer.pieces(&a), tokenizer.pieces(&b)].concat();
+            prop_assert!(joined.iter().all(|&id| (id as usize) < tokenizer.size()));
+            prop_assert_eq!(tokenizer.pieces(&format!("{a} {b}")), joined);
+        }
     }
 }

@@ -101,11 +101,18 @@ impl Config {
             );
         }
         let heads = config.num_attention_heads;
-        if heads == 0 || config.hidden_size == 0 || config.hidden_size % heads != 0 {
+        if heads == 0 || config.hidden_size == 0 || !config.hidden_size.is_multiple_of(heads) {
             return refuse(
                 "num_attention_heads",
                 heads.to_string(),
                 "a divisor of `hidden_size`",
+            );
+        }
+        if config.type_vocab_size < 2 {
+            return refuse(
+                "type_vocab_size",
+                config.type_vocab_size.to_string(),
+                "2 or more",
             );
         }
         Ok(config)
@@ -151,9 +158,8 @@ impl Weights {
         &self.map
     }
 
-    /// Where the f32 tensor `name` of shape `shape` lies in [`Weights::bytes`]; the range is inside
-    /// the file and aligned for f32.
-    pub(crate) fn range(&self, name: &str, shape: &[usize]) -> Result<Range<usize>, ModelError> {
+    /// Finds the f32 tensor `name` of shape `shape`.
+    pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor, ModelError> {
         let refuse = |reason: String| {
             Err(ModelError::Tensor {
                 path: self.path.clone(),
@@ -174,18 +180,18 @@ impl Weights {
             ));
         }
         let range = self.data + info.data_offsets.0..self.data + info.data_offsets.1;
-        let aligned = self
-            .map
-            .get(range.clone())
-            .is_some_and(|b| bytemuck::try_cast_slice::<u8, f32>(b).is_ok());
-        if !aligned {
+        let bytes = self.map.get(range.clone());
+        if bytes.is_none_or(|bytes| bytemuck::try_cast_slice::<u8, f32>(bytes).is_err()) {
             return refuse("does not lie at a multiple of four bytes".into());
         }
-        Ok(range)
+        Ok(Tensor(range))
     }
 
-    /// The f32 tensor `name` of shape `shape`, row-major, without a copy.
-    pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<&[f32], ModelError> {
-        Ok(bytemuck::cast_slice(&self.map[self.range(name, shape)?]))
+    /// The values of `tensor`, row-major, where they are mapped.
+    pub(crate) fn values(&self, tensor: &Tensor) -> &[f32] {
+        bytemuck::cast_slice(&self.map[tensor.0.clone()])
     }
 }
+
+/// Where a tensor lies in the file that it was found in: within it, and aligned for f32.
+pub(crate) struct Tensor(Range<usize>);

@@ -74,3 +74,80 @@ fn announced_sha256(agent: &Agent, url: &str) -> Result<String, StoreError> {
         .filter(|sha256| sha256.len() == 64 && sha256.bytes().all(|b| b.is_ascii_hexdigit()))
         .ok_or_else(|| failed("the hub states no SHA-256 for the file".into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        io::{BufRead, BufReader, Write},
+        net::TcpListener,
+        path::Path,
+        thread,
+    };
+
+    use sha2::{Digest, Sha256};
+
+    use super::fetch;
+    use crate::store::{MS_MARCO_MINILM, StoreError, WEIGHTS, hex};
+
+    const BODY: &[u8] = b"not really weights";
+
+    /// A hub of one host: a weights file is announced with `sha256` and redirected, as large files are.
+    fn serve(sha256: String) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut lines = BufReader::new(stream.try_clone().unwrap())
+                    .lines()
+                    .map_while(Result::ok);
+                let request = lines.next().unwrap_or_default();
+                lines.take_while(|line| !line.is_empty()).for_each(drop);
+                let answer = if request.contains("/storage/") || !request.contains(WEIGHTS) {
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", BODY.len())
+                } else {
+                    format!(
+                        "HTTP/1.1 302 Found\r\nLocation: /storage/w\r\nX-Linked-ETag: \"{sha256}\"\r\nContent-Length: 0\r\n"
+                    )
+                };
+                let body = if answer.contains("200 OK") { BODY } else { b"" };
+                stream
+                    .write_all(format!("{answer}Connection: close\r\n\r\n").as_bytes())
+                    .unwrap();
+                stream.write_all(body).unwrap();
+            }
+        });
+        address
+    }
+
+    fn fetch_from(address: &str, to: &Path) -> Result<(), StoreError> {
+        fetch(address, &MS_MARCO_MINILM, to, &mut |_| {})
+    }
+
+    #[test]
+    fn files_are_fetched_and_checked_with_the_announced_hash() {
+        let to = tempfile::tempdir().unwrap();
+        fetch_from(&serve(hex(Sha256::digest(BODY).as_slice())), to.path()).unwrap();
+        for file in &MS_MARCO_MINILM.files {
+            assert_eq!(
+                fs::read(to.path().join(file.name)).unwrap(),
+                BODY,
+                "{}",
+                file.name
+            );
+        }
+    }
+
+    #[test]
+    fn weights_that_differ_from_the_announced_hash_are_refused() {
+        let to = tempfile::tempdir().unwrap();
+        let error = fetch_from(&serve("0".repeat(64)), to.path()).unwrap_err();
+        assert!(
+            matches!(error, StoreError::Mismatch { file: WEIGHTS, .. }),
+            "{error}"
+        );
+        let error = fetch_from(&serve("no hash".into()), to.path()).unwrap_err();
+        assert!(error.to_string().contains("states no SHA-256"), "{error}");
+    }
+}
