@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rawrag_paper::definition::{self, Place};
-use rawrag_paper::{DefinitionError, Format, Line, Measured, Only, PaperError, Runs, Sheet, Table, Text};
+use rawrag_paper::{
+    DefinitionError, Format, Line, Measured, Only, PaperError, Runs, Sheet, Table, Text,
+};
 
 /// Tables of the papers from cached outputs.
 #[derive(Parser)]
@@ -116,7 +118,9 @@ fn list(places: &[Place], runs: &mut Runs, out: &mut impl Write) -> Result<(), F
         let table = Table::evaluate(&place.load()?, runs)?;
         let cells = || table.rows.iter().flat_map(|row| &row.cells);
         let published = cells().filter(|cell| !cell.published.is_missing()).count();
-        let measured = cells().filter(|cell| matches!(cell.measured, Measured::Value { .. })).count();
+        let measured = cells()
+            .filter(|cell| matches!(cell.measured, Measured::Value { .. }))
+            .count();
         let all = cells().count();
         let mut fill = table.runs_needed();
         fill.sort_unstable();
@@ -146,18 +150,25 @@ fn list(places: &[Place], runs: &mut Runs, out: &mut impl Write) -> Result<(), F
 
 impl Folders {
     fn runs(&self) -> PathBuf {
-        self.runs.clone().unwrap_or_else(|| workspace().join("data/runs"))
+        self.runs
+            .clone()
+            .unwrap_or_else(|| workspace().join("data/runs"))
     }
 
     fn definitions(&self) -> PathBuf {
-        self.definitions.clone().unwrap_or_else(|| workspace().join("paper-tables"))
+        self.definitions
+            .clone()
+            .unwrap_or_else(|| workspace().join("paper-tables"))
     }
 }
 
 /// The workspace as cargo tells it to what it runs, or the folder the command is called in.
 fn workspace() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    package.as_deref().and_then(Path::parent).map_or_else(PathBuf::new, Path::to_owned)
+    package
+        .as_deref()
+        .and_then(Path::parent)
+        .map_or_else(PathBuf::new, Path::to_owned)
 }
 
 impl Shown {

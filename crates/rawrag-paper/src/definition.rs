@@ -188,15 +188,26 @@ pub struct Decimal {
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum DefinitionError {
     #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: std::io::Error },
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("{} line {line}: {problem}", path.display())]
-    Wrong { path: PathBuf, line: usize, problem: String },
+    Wrong {
+        path: PathBuf,
+        line: usize,
+        problem: String,
+    },
     #[error("there is no table {asked}; `list` shows those there are{}", of_paper(.near))]
     NoSuchTable { asked: String, near: Vec<String> },
 }
 
 fn of_paper(names: &[String]) -> String {
-    if names.is_empty() { String::new() } else { format!(" (of that paper: {})", names.join(", ")) }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (of that paper: {})", names.join(", "))
+    }
 }
 
 /// All definitions of tables under `folder`, a subfolder a paper, in the order of their numbers.
@@ -207,15 +218,24 @@ pub fn find(folder: &Path) -> Result<Vec<Place>, DefinitionError> {
     let mut found = Vec::new();
     for paper in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
         for path in entries(&paper)? {
-            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-            let toml = path.extension().is_some_and(|extension| extension == "toml");
+            let stem = path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .unwrap_or_default();
+            let toml = path
+                .extension()
+                .is_some_and(|extension| extension == "toml");
             if let (Some(table), Some(name), true) =
                 (stem.strip_prefix("table-"), paper.file_name(), toml)
             {
                 let digits = table.trim_start_matches('0');
                 let table = if digits.is_empty() { table } else { digits };
                 let paper = name.to_string_lossy().into_owned();
-                found.push(Place { paper, table: table.to_owned(), path: path.clone() });
+                found.push(Place {
+                    paper,
+                    table: table.to_owned(),
+                    path: path.clone(),
+                });
             }
         }
     }
@@ -223,9 +243,16 @@ pub fn find(folder: &Path) -> Result<Vec<Place>, DefinitionError> {
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, DefinitionError> {
-    let io = |source| DefinitionError::Io { path: folder.to_owned(), source };
+    let io = |source| DefinitionError::Io {
+        path: folder.to_owned(),
+        source,
+    };
     let mut paths = fs::read_dir(folder)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>())
+        .and_then(|entries| {
+            entries
+                .map(|entry| Ok(entry?.path()))
+                .collect::<Result<Vec<_>, _>>()
+        })
         .map_err(io)?;
     paths.sort();
     Ok(paths)
@@ -238,12 +265,12 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, DefinitionError> {
 pub fn choose<'a>(places: &'a [Place], asked: &str) -> Result<&'a Place, DefinitionError> {
     let (paper, table) = asked.split_once(':').unwrap_or((DEFAULT_PAPER, asked));
     let of_that = || places.iter().filter(|place| place.paper == paper);
-    of_that().find(|place| place.table.eq_ignore_ascii_case(table)).ok_or_else(|| {
-        DefinitionError::NoSuchTable {
+    of_that()
+        .find(|place| place.table.eq_ignore_ascii_case(table))
+        .ok_or_else(|| DefinitionError::NoSuchTable {
             asked: format!("{paper}:{table}"),
             near: of_that().map(|place| place.table.clone()).collect(),
-        }
-    })
+        })
 }
 
 impl fmt::Display for Place {
@@ -258,7 +285,10 @@ impl Place {
     /// # Errors
     /// [`DefinitionError`] with the file and the line.
     pub fn load(&self) -> Result<Definition, DefinitionError> {
-        let io = |source| DefinitionError::Io { path: self.path.clone(), source };
+        let io = |source| DefinitionError::Io {
+            path: self.path.clone(),
+            source,
+        };
         self.parse(&fs::read_to_string(&self.path).map_err(io)?)
     }
 
@@ -269,9 +299,13 @@ impl Place {
             problem,
         };
         let file: File = toml::from_str(text).map_err(|error| {
-            wrong(error.span().map_or(0, |span| span.start), error.message().to_owned())
+            wrong(
+                error.span().map_or(0, |span| span.start),
+                error.message().to_owned(),
+            )
         })?;
-        file.resolve(self, text).map_err(|Problem(at, problem)| wrong(at, problem))
+        file.resolve(self, text)
+            .map_err(|Problem(at, problem)| wrong(at, problem))
     }
 }
 
@@ -329,7 +363,7 @@ struct FileRow {
 enum FileCell {
     Number,
     Text(String),
-    Typed(Typed),
+    Typed(Box<Typed>),
 }
 
 #[derive(Deserialize)]
@@ -369,7 +403,8 @@ impl<'de> Deserialize<'de> for FileCell {
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<FileCell, A::Error> {
-                Typed::deserialize(de::value::MapAccessDeserializer::new(map)).map(FileCell::Typed)
+                Typed::deserialize(de::value::MapAccessDeserializer::new(map))
+                    .map(|typed| FileCell::Typed(Box::new(typed)))
             }
         }
         deserializer.deserialize_any(Cell)
@@ -379,8 +414,18 @@ impl<'de> Deserialize<'de> for FileCell {
 impl File {
     fn resolve(self, place: &Place, text: &str) -> Result<Definition, Problem> {
         let digits = self.digits;
-        distinct("column", self.columns.iter().map(|c| (c.get_ref().id.as_str(), c.span().start)))?;
-        distinct("row", self.rows.iter().map(|r| (r.get_ref().id.as_str(), r.span().start)))?;
+        distinct(
+            "column",
+            self.columns
+                .iter()
+                .map(|c| (c.get_ref().id.as_str(), c.span().start)),
+        )?;
+        distinct(
+            "row",
+            self.rows
+                .iter()
+                .map(|r| (r.get_ref().id.as_str(), r.span().start)),
+        )?;
         let columns = self
             .columns
             .into_iter()
@@ -391,10 +436,16 @@ impl File {
             .into_iter()
             .map(|row| row_definition(row, self.layout, columns.len(), &self.source, text))
             .collect::<Result<Vec<_>, _>>()?;
-        if let Some(id) =
-            self.bold.exclude.iter().find(|&id| rows.iter().all(|row| row.id != *id))
+        if let Some(id) = self
+            .bold
+            .exclude
+            .iter()
+            .find(|&id| rows.iter().all(|row| row.id != *id))
         {
-            return Err(Problem(0, format!("bold.exclude names `{id}`, which is no row")));
+            return Err(Problem(
+                0,
+                format!("bold.exclude names `{id}`, which is no row"),
+            ));
         }
         Ok(Definition {
             place: place.clone(),
@@ -409,10 +460,7 @@ impl File {
     }
 }
 
-fn distinct<'a>(
-    what: &str,
-    ids: impl Iterator<Item = (&'a str, usize)>,
-) -> Result<(), Problem> {
+fn distinct<'a>(what: &str, ids: impl Iterator<Item = (&'a str, usize)>) -> Result<(), Problem> {
     let mut seen = std::collections::BTreeSet::new();
     for (id, at) in ids {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
@@ -436,7 +484,10 @@ fn column_definition(
     let named = |name: &Spanned<String>| {
         let problem = |e: UnknownMetric| Problem(name.span().start, e.to_string());
         if layout == Layout::Static {
-            return Err(Problem(name.span().start, "a static table measures nothing".into()));
+            return Err(Problem(
+                name.span().start,
+                "a static table measures nothing".into(),
+            ));
         }
         Named::parse(name.get_ref()).map_err(problem)
     };
@@ -473,8 +524,10 @@ fn row_definition(
     }
     let found = row.published.get_ref().len();
     if found != columns {
-        let problem =
-            format!("row `{}` has {found} published cells for {columns} columns", row.id);
+        let problem = format!(
+            "row `{}` has {found} published cells for {columns} columns",
+            row.id
+        );
         return Err(Problem(row.published.span().start, problem));
     }
     let source = row.source.as_deref().unwrap_or(source);
@@ -501,13 +554,26 @@ fn sourced(cell: Spanned<FileCell>, source: &str, text: &str) -> Result<Sourced,
         FileCell::Text(words) => (Published::Text(words), None),
         FileCell::Typed(typed) => (typed.published(span, text)?, typed.source),
     };
-    Ok(Sourced { cell, source: own.unwrap_or_else(|| source.to_owned()) })
+    Ok(Sourced {
+        cell,
+        source: own.unwrap_or_else(|| source.to_owned()),
+    })
 }
 
 impl Typed {
     fn published(&self, span: Range<usize>, text: &str) -> Result<Published, Problem> {
         let number = |number: &Spanned<f64>| decimal(number.span(), text);
-        let Self { value, low, high, p, p_below, count, of, missing, source: _ } = self;
+        let Self {
+            value,
+            low,
+            high,
+            p,
+            p_below,
+            count,
+            of,
+            missing,
+            source: _,
+        } = self;
         Ok(match (value, low, high, p, p_below, count, of, missing) {
             (Some(value), None, None, None, None, None, None, None) => {
                 Published::Value(number(value)?)
@@ -517,14 +583,19 @@ impl Typed {
                 low: number(low)?,
                 high: number(high)?,
             },
-            (None, None, None, Some(p), None, None, None, None) => {
-                Published::P { value: number(p)?, bound: false }
-            }
-            (None, None, None, None, Some(p), None, None, None) => {
-                Published::P { value: number(p)?, bound: true }
-            }
+            (None, None, None, Some(p), None, None, None, None) => Published::P {
+                value: number(p)?,
+                bound: false,
+            },
+            (None, None, None, None, Some(p), None, None, None) => Published::P {
+                value: number(p)?,
+                bound: true,
+            },
             (None, None, None, None, None, Some(count), Some(of), None) if count <= of => {
-                Published::Counts { count: *count, of: *of }
+                Published::Counts {
+                    count: *count,
+                    of: *of,
+                }
             }
             (None, None, None, None, None, None, None, Some(why)) => {
                 Published::Missing(why.clone())
@@ -557,8 +628,15 @@ impl Decimal {
             Some((mantissa, exponent)) => (mantissa, exponent.parse().ok()?),
             None => (text.as_str(), 0),
         };
-        let decimals = mantissa.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-        Some(Self { value, decimals, exponent, text })
+        let decimals = mantissa
+            .split_once('.')
+            .map_or(0, |(_, decimals)| decimals.len());
+        Some(Self {
+            value,
+            decimals,
+            exponent,
+            text,
+        })
     }
 
     /// The number.
@@ -576,7 +654,11 @@ impl Decimal {
         let places = self.decimals as i32 - self.exponent;
         let scale = 10f64.powi(places.abs());
         // A power of ten below 1 has no exact double, so divide by its inverse.
-        if places < 0 { (other / scale).round() * scale } else { (other * scale).round() / scale }
+        if places < 0 {
+            (other / scale).round() * scale
+        } else {
+            (other * scale).round() / scale
+        }
     }
 
     /// Whether `other` prints as this number.
@@ -599,9 +681,20 @@ impl fmt::Display for Published {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(value) => write!(f, "{value}"),
-            Self::Interval { value: Some(value), low, high } => write!(f, "{value} [{low}, {high}]"),
-            Self::Interval { value: None, low, high } => write!(f, "[{low}, {high}]"),
-            Self::P { value, bound: false } => write!(f, "{value}"),
+            Self::Interval {
+                value: Some(value),
+                low,
+                high,
+            } => write!(f, "{value} [{low}, {high}]"),
+            Self::Interval {
+                value: None,
+                low,
+                high,
+            } => write!(f, "[{low}, {high}]"),
+            Self::P {
+                value,
+                bound: false,
+            } => write!(f, "{value}"),
             Self::P { value, bound: true } => write!(f, "<{value}"),
             Self::Counts { count, of } => write!(f, "{count}/{of}"),
             Self::Text(text) => f.write_str(text),
@@ -619,9 +712,16 @@ impl Published {
     /// The number to compare a measurement with.
     pub fn value(&self) -> Option<&Decimal> {
         match self {
-            Self::Value(value) | Self::P { value, bound: false } => Some(value),
+            Self::Value(value)
+            | Self::P {
+                value,
+                bound: false,
+            } => Some(value),
             Self::Interval { value, .. } => value.as_ref(),
-            Self::P { bound: true, .. } | Self::Counts { .. } | Self::Text(_) | Self::Missing(_) => None,
+            Self::P { bound: true, .. }
+            | Self::Counts { .. }
+            | Self::Text(_)
+            | Self::Missing(_) => None,
         }
     }
 }

@@ -14,22 +14,118 @@ use crate::Outputs;
 
 /// Every metric.
 pub const METRICS: &[Metric] = &[
-    Metric::at("recall.any", Unit::Rate, Mean, recall_any, "the first k items hold at least one gold message"),
-    Metric::at("recall.all", Unit::Rate, Mean, recall_all, "the first k items hold every gold message"),
-    Metric::at("recall", Unit::Rate, Mean, recall, "share of the gold messages that the first k items hold"),
-    Metric::of("mrr", Unit::Rate, Mean, reciprocal_rank, "one over the rank of the first item that holds a gold message"),
-    Metric::at("ndcg", Unit::Rate, Mean, ndcg, "nDCG of the first k items; each gold message counts once, at the first item that holds it"),
-    Metric::at("session.recall.any", Unit::Rate, Mean, session_recall_any, "the first k items reach at least one gold session"),
-    Metric::at("session.recall.all", Unit::Rate, Mean, session_recall_all, "the first k items reach every gold session"),
-    Metric::of("session.mrr", Unit::Rate, Mean, session_reciprocal_rank, "one over the rank of the first item that reaches a gold session"),
-    Metric::at("nano.recall", Unit::Rate, Mean, nano_recall, "the first k sessions are all gold sessions written; Nano-Memory's own rule"),
-    Metric::at("nano.ndcg", Unit::Rate, Mean, nano_ndcg, "nDCG of the first k sessions; Nano-Memory's own rule"),
-    Metric::at("evidence.tokens.mean", Unit::Tokens, Mean, evidence_tokens, "o200k_base tokens of the evidence of k items"),
-    Metric::at("evidence.tokens.median", Unit::Tokens, Percentile(0.5), evidence_tokens, "the same, median"),
-    Metric::at("evidence.tokens.p95", Unit::Tokens, Percentile(0.95), evidence_tokens, "the same, 95th percentile"),
-    Metric::at("evidence.tokens.max", Unit::Tokens, Percentile(1.0), evidence_tokens, "the same, maximum"),
-    Metric::of("dense.removed", Unit::Rate, Mean, dense_removed, "the dense stage passed on fewer chunks than there were"),
-    Metric::of("latency.median", Unit::Milliseconds, Percentile(0.5), milliseconds, "time from question to evidence, median"),
+    Metric::at(
+        "recall.any",
+        Unit::Rate,
+        Mean,
+        recall_any,
+        "the first k items hold at least one gold message",
+    ),
+    Metric::at(
+        "recall.all",
+        Unit::Rate,
+        Mean,
+        recall_all,
+        "the first k items hold every gold message",
+    ),
+    Metric::at(
+        "recall",
+        Unit::Rate,
+        Mean,
+        recall,
+        "share of the gold messages that the first k items hold",
+    ),
+    Metric::of(
+        "mrr",
+        Unit::Rate,
+        Mean,
+        reciprocal_rank,
+        "one over the rank of the first item that holds a gold message",
+    ),
+    Metric::at(
+        "ndcg",
+        Unit::Rate,
+        Mean,
+        ndcg,
+        "nDCG of the first k items; each gold message counts once, at the first item that holds it",
+    ),
+    Metric::at(
+        "session.recall.any",
+        Unit::Rate,
+        Mean,
+        session_recall_any,
+        "the first k items reach at least one gold session",
+    ),
+    Metric::at(
+        "session.recall.all",
+        Unit::Rate,
+        Mean,
+        session_recall_all,
+        "the first k items reach every gold session",
+    ),
+    Metric::of(
+        "session.mrr",
+        Unit::Rate,
+        Mean,
+        session_reciprocal_rank,
+        "one over the rank of the first item that reaches a gold session",
+    ),
+    Metric::at(
+        "nano.recall",
+        Unit::Rate,
+        Mean,
+        nano_recall,
+        "the first k sessions are all gold sessions written; Nano-Memory's own rule",
+    ),
+    Metric::at(
+        "nano.ndcg",
+        Unit::Rate,
+        Mean,
+        nano_ndcg,
+        "nDCG of the first k sessions; Nano-Memory's own rule",
+    ),
+    Metric::at(
+        "evidence.tokens.mean",
+        Unit::Tokens,
+        Mean,
+        evidence_tokens,
+        "o200k_base tokens of the evidence of k items",
+    ),
+    Metric::at(
+        "evidence.tokens.median",
+        Unit::Tokens,
+        Percentile(0.5),
+        evidence_tokens,
+        "the same, median",
+    ),
+    Metric::at(
+        "evidence.tokens.p95",
+        Unit::Tokens,
+        Percentile(0.95),
+        evidence_tokens,
+        "the same, 95th percentile",
+    ),
+    Metric::at(
+        "evidence.tokens.max",
+        Unit::Tokens,
+        Percentile(1.0),
+        evidence_tokens,
+        "the same, maximum",
+    ),
+    Metric::of(
+        "dense.removed",
+        Unit::Rate,
+        Mean,
+        dense_removed,
+        "the dense stage passed on fewer chunks than there were",
+    ),
+    Metric::of(
+        "latency.median",
+        Unit::Milliseconds,
+        Percentile(0.5),
+        milliseconds,
+        "time from question to evidence, median",
+    ),
 ];
 
 use Aggregate::{Mean, Percentile};
@@ -135,7 +231,13 @@ impl Metric {
         each: PerQuestion,
         about: &'static str,
     ) -> Self {
-        Self { name, about, unit, aggregate, each: Each::Plain(each) }
+        Self {
+            name,
+            about,
+            unit,
+            aggregate,
+            each: Each::Plain(each),
+        }
     }
 
     const fn at(
@@ -145,7 +247,13 @@ impl Metric {
         each: PerQuestionAtK,
         about: &'static str,
     ) -> Self {
-        Self { name, about, unit, aggregate, each: Each::AtK(each) }
+        Self {
+            name,
+            about,
+            unit,
+            aggregate,
+            each: Each::AtK(each),
+        }
     }
 
     /// Whether its name is written with a cutoff.
@@ -201,7 +309,11 @@ impl Named {
             .filter(|retrieval| kinds.is_empty() || kinds.contains(&retrieval.kind))
             .map(|retrieval| {
                 let history = outputs.histories.get(&retrieval.conversation);
-                let question = Question { retrieval, history, cutoffs: &cutoffs };
+                let question = Question {
+                    retrieval,
+                    history,
+                    cutoffs: &cutoffs,
+                };
                 match (self.metric.each, self.k) {
                     (Each::AtK(each), Some(k)) => each(&question, k),
                     (Each::Plain(each), _) => each(&question),
@@ -216,13 +328,19 @@ impl Named {
     /// # Errors
     /// As [`Named::per_question`].
     pub fn over(&self, outputs: &Outputs, kinds: &[String]) -> Result<Value, Unmeasurable> {
-        let mut defined: Vec<f64> =
-            self.per_question(outputs, kinds)?.into_iter().flatten().collect();
+        let mut defined: Vec<f64> = self
+            .per_question(outputs, kinds)?
+            .into_iter()
+            .flatten()
+            .collect();
         let value = match self.metric.aggregate {
             Mean => mean(&defined),
             Percentile(p) => percentile(&mut defined, p),
         };
-        Ok(Value { value, n: defined.len() })
+        Ok(Value {
+            value,
+            n: defined.len(),
+        })
     }
 }
 
@@ -251,7 +369,10 @@ fn mean(values: &[f64]) -> Option<f64> {
 fn percentile(values: &mut [f64], p: f64) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let at = p * values.len().checked_sub(1)? as f64;
-    let (below, above) = (values.get(at.floor() as usize)?, values.get(at.ceil() as usize)?);
+    let (below, above) = (
+        values.get(at.floor() as usize)?,
+        values.get(at.ceil() as usize)?,
+    );
     Some(below + (above - below) * at.fract())
 }
 
@@ -260,18 +381,27 @@ impl Question<'_> {
     fn ranking(&self, k: usize, level: Level) -> Result<Ranking, Unmeasurable> {
         let record = self.retrieval;
         if (record.requested as usize) < k && record.requested < record.available {
-            return Err(Unmeasurable::TooFewItems { k, requested: record.requested });
+            return Err(Unmeasurable::TooFewItems {
+                k,
+                requested: record.requested,
+            });
         }
         let (gold, first, last) = match level {
-            Level::Message => (&record.gold_messages, &record.first_message, &record.last_message),
-            Level::Session => (&record.gold_sessions, &record.first_session, &record.last_session),
+            Level::Message => (
+                &record.gold_messages,
+                &record.first_message,
+                &record.last_message,
+            ),
+            Level::Session => (
+                &record.gold_sessions,
+                &record.first_session,
+                &record.last_session,
+            ),
         };
-        let held = |(&first, &last): (&u32, &u32)| -> Vec<usize> {
-            let inside = |&(_, gold): &(usize, &u32)| (first..=last).contains(gold);
-            gold.iter().enumerate().filter(inside).map(|(unit, _)| unit).collect()
-        };
-        let items: Vec<Vec<usize>> = first.iter().zip(last).map(held).collect();
-        Ok(Ranking::new(gold.len(), items.iter().map(Vec::as_slice)))
+        Ok(Ranking::of_spans(
+            gold,
+            first.iter().copied().zip(last.iter().copied()),
+        ))
     }
 
     fn messages(&self, k: usize) -> Result<Ranking, Unmeasurable> {
@@ -346,8 +476,12 @@ fn nano_ranking(q: &Question<'_>, k: usize) -> Result<(Ranking, usize), Unmeasur
     q.sessions(k)?;
     let no_history = || Unmeasurable::NoHistory(q.retrieval.conversation.clone());
     let sessions = &q.history.ok_or_else(no_history)?.sessions;
-    let gold: BTreeSet<String> =
-        q.retrieval.gold_written.iter().filter_map(|written| nano_session(written)).collect();
+    let gold: BTreeSet<String> = q
+        .retrieval
+        .gold_written
+        .iter()
+        .filter_map(|written| nano_session(written))
+        .collect();
     let unit = |session: &String| gold.iter().position(|label| label == session);
     let mut seen = BTreeSet::new();
     let items: Vec<Vec<usize>> = q
@@ -355,10 +489,22 @@ fn nano_ranking(q: &Question<'_>, k: usize) -> Result<(Ranking, usize), Unmeasur
         .first_session
         .iter()
         .filter(|&&session| seen.insert(session))
-        .map(|&session| sessions.get(session as usize).and_then(unit).into_iter().collect())
+        .map(|&session| {
+            sessions
+                .get(session as usize)
+                .and_then(unit)
+                .into_iter()
+                .collect()
+        })
         .collect();
-    let found = sessions.iter().filter(|&session| gold.contains(session)).count();
-    Ok((Ranking::new(gold.len(), items.iter().map(Vec::as_slice)), found))
+    let found = sessions
+        .iter()
+        .filter(|&session| gold.contains(session))
+        .count();
+    Ok((
+        Ranking::new(gold.len(), items.iter().map(Vec::as_slice)),
+        found,
+    ))
 }
 
 fn nano_session(written: &str) -> Option<String> {
@@ -370,7 +516,11 @@ fn nano_session(written: &str) -> Option<String> {
 
 fn nano_recall(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
     let (ranking, _) = nano_ranking(q, k)?;
-    Ok(Some(if ranking.recall_all(k).unwrap_or(true) { 1.0 } else { 0.0 }))
+    Ok(Some(if ranking.recall_all(k).unwrap_or(true) {
+        1.0
+    } else {
+        0.0
+    }))
 }
 
 fn nano_ndcg(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
@@ -381,7 +531,9 @@ fn nano_ndcg(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
 fn evidence_tokens(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
     let at = q.cutoffs.iter().position(|&cutoff| cutoff == k);
     let tokens = at.and_then(|at| q.retrieval.evidence_tokens.get(at));
-    tokens.map(|&tokens| Some(f64::from(tokens))).ok_or(Unmeasurable::NoSuchCutoff(k))
+    tokens
+        .map(|&tokens| Some(f64::from(tokens)))
+        .ok_or(Unmeasurable::NoSuchCutoff(k))
 }
 
 fn dense_removed(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {

@@ -24,7 +24,7 @@ pub enum RunState {
         expected: usize,
     },
     /// A run with every question on record.
-    Complete(Outputs),
+    Complete(Box<Outputs>),
 }
 
 /// The records of a complete run.
@@ -41,7 +41,10 @@ pub struct Outputs {
 impl Runs {
     /// The runs found in `folder`, which need not exist.
     pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), opened: BTreeMap::new() }
+        Self {
+            folder: folder.to_owned(),
+            opened: BTreeMap::new(),
+        }
     }
 
     /// Reads a run, or recalls it.
@@ -63,16 +66,21 @@ fn read(folder: &Path) -> Result<RunState, RecordError> {
     let run = Run::open(folder)?;
     let mut retrievals: Vec<Retrieval> = run.read()?;
     match run.require_complete(&retrievals) {
-        Err(RecordError::Incomplete { found, expected, .. }) => {
+        Err(RecordError::Incomplete {
+            found, expected, ..
+        }) => {
             return Ok(RunState::Incomplete { found, expected });
         }
         other => other?,
     }
     retrievals.sort_by_cached_key(Retrieval::question_key);
     let histories: Vec<History> = run.read()?;
-    Ok(RunState::Complete(Outputs {
+    Ok(RunState::Complete(Box::new(Outputs {
         manifest: run.manifest().clone(),
         retrievals,
-        histories: histories.into_iter().map(|h| (h.conversation.clone(), h)).collect(),
-    }))
+        histories: histories
+            .into_iter()
+            .map(|h| (h.conversation.clone(), h))
+            .collect(),
+    })))
 }

@@ -49,7 +49,10 @@ pub struct Text {
 
 impl<T: Into<String>> From<T> for Text {
     fn from(text: T) -> Self {
-        Self { text: text.into(), bold: false }
+        Self {
+            text: text.into(),
+            bold: false,
+        }
     }
 }
 
@@ -81,16 +84,27 @@ impl Sheet {
     }
 
     fn has_headings(&self) -> bool {
-        self.lines.iter().any(|line| matches!(line, Line::Heading(_)))
+        self.lines
+            .iter()
+            .any(|line| matches!(line, Line::Heading(_)))
     }
 
     fn markdown(&self) -> String {
-        let escape = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', "<br>");
+        let escape = |text: &str| {
+            text.replace('\\', "\\\\")
+                .replace('|', "\\|")
+                .replace('\n', "<br>")
+        };
         let bold = |text: &Text| match (text.bold, escape(&text.text)) {
             (true, text) if !text.is_empty() => format!("**{text}**"),
             (_, text) => text,
         };
-        let mut grid = vec![self.columns.iter().map(|column| escape(&column.flat())).collect()];
+        let mut grid = vec![
+            self.columns
+                .iter()
+                .map(|column| escape(&column.flat()))
+                .collect(),
+        ];
         for line in &self.lines {
             grid.push(match line {
                 Line::Heading(heading) => {
@@ -104,7 +118,12 @@ impl Sheet {
             });
         }
         let widths: Vec<usize> = (0..self.columns.len())
-            .map(|i| grid.iter().filter_map(|row| row.get(i)).map(|c| c.chars().count()).max())
+            .map(|i| {
+                grid.iter()
+                    .filter_map(|row| row.get(i))
+                    .map(|c| c.chars().count())
+                    .max()
+            })
             .map(|width| width.unwrap_or(0).max(3))
             .collect();
         let mut out = String::new();
@@ -118,7 +137,11 @@ impl Sheet {
             out.push('|');
             for ((cell, &width), column) in row.iter().zip(&widths).zip(&self.columns) {
                 let blank = " ".repeat(width.saturating_sub(cell.chars().count()));
-                let (left, right) = if column.numeric { (blank.as_str(), "") } else { ("", blank.as_str()) };
+                let (left, right) = if column.numeric {
+                    (blank.as_str(), "")
+                } else {
+                    ("", blank.as_str())
+                };
                 out.push_str(&format!(" {left}{cell}{right} |"));
             }
             out.push('\n');
@@ -126,7 +149,11 @@ impl Sheet {
                 out.push('|');
                 for (&width, column) in widths.iter().zip(&self.columns) {
                     let rule = "-".repeat(width + 1);
-                    out.push_str(&if column.numeric { format!("{rule}:|") } else { format!("{rule}-|") });
+                    out.push_str(&if column.numeric {
+                        format!("{rule}:|")
+                    } else {
+                        format!("{rule}-|")
+                    });
                 }
                 out.push('\n');
             }
@@ -155,7 +182,8 @@ impl Sheet {
             match line {
                 Line::Heading(heading) => group = heading,
                 Line::Cells(cells) => {
-                    let mut cells: Vec<&str> = cells.iter().map(|cell| cell.text.as_str()).collect();
+                    let mut cells: Vec<&str> =
+                        cells.iter().map(|cell| cell.text.as_str()).collect();
                     cells.resize(self.columns.len(), "");
                     write(group, cells);
                 }
@@ -170,9 +198,15 @@ impl Sheet {
 
     fn latex(&self) -> Result<String, fmt::Error> {
         let mut out = String::new();
-        let align: String =
-            self.columns.iter().map(|column| if column.numeric { 'r' } else { 'l' }).collect();
-        writeln!(out, "% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering")?;
+        let align: String = self
+            .columns
+            .iter()
+            .map(|column| if column.numeric { 'r' } else { 'l' })
+            .collect();
+        writeln!(
+            out,
+            "% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering"
+        )?;
         writeln!(out, "\\caption{{{}}}", tex(&self.caption))?;
         writeln!(out, "\\begin{{tabular}}{{{align}}}\n\\toprule")?;
         let groups = self.groups();
@@ -191,21 +225,33 @@ impl Sheet {
             }
             writeln!(out)?;
         }
-        let heads: Vec<String> = self.columns.iter().map(|column| tex(&column.label)).collect();
+        let heads: Vec<String> = self
+            .columns
+            .iter()
+            .map(|column| tex(&column.label))
+            .collect();
         writeln!(out, "{} \\\\\n\\midrule", heads.join(" & "))?;
         for (at, line) in self.lines.iter().enumerate() {
             match line {
                 Line::Heading(heading) => {
                     let rule = if at > 0 { "\\midrule\n" } else { "" };
                     let span = self.columns.len();
-                    writeln!(out, "{rule}\\multicolumn{{{span}}}{{l}}{{\\emph{{{}}}}} \\\\", tex(heading))?;
+                    writeln!(
+                        out,
+                        "{rule}\\multicolumn{{{span}}}{{l}}{{\\emph{{{}}}}} \\\\",
+                        tex(heading)
+                    )?;
                 }
                 Line::Cells(cells) => {
                     let cell = |cell: &Text| match (cell.bold, tex(&cell.text)) {
                         (true, text) => format!("\\textbf{{{text}}}"),
                         (false, text) => text,
                     };
-                    writeln!(out, "{} \\\\", cells.iter().map(cell).collect::<Vec<_>>().join(" & "))?;
+                    writeln!(
+                        out,
+                        "{} \\\\",
+                        cells.iter().map(cell).collect::<Vec<_>>().join(" & ")
+                    )?;
                 }
             }
         }
@@ -220,12 +266,20 @@ impl Sheet {
     fn html(&self) -> Result<String, fmt::Error> {
         let mut out = String::new();
         let class = |column: &Column| if column.numeric { " class=\"n\"" } else { "" };
-        writeln!(out, "<table>\n<caption>{}</caption>\n<thead>", html(&self.caption))?;
+        writeln!(
+            out,
+            "<table>\n<caption>{}</caption>\n<thead>",
+            html(&self.caption)
+        )?;
         let groups = self.groups();
         if groups.iter().any(|(group, _)| group.is_some()) {
             write!(out, "<tr>")?;
             for (group, span) in groups {
-                write!(out, "<th colspan=\"{span}\">{}</th>", html(group.unwrap_or_default()))?;
+                write!(
+                    out,
+                    "<th colspan=\"{span}\">{}</th>",
+                    html(group.unwrap_or_default())
+                )?;
             }
             writeln!(out, "</tr>")?;
         }
@@ -246,7 +300,11 @@ impl Sheet {
                     write!(out, "<tr>")?;
                     for (cell, column) in cells.iter().zip(&self.columns) {
                         let text = html(&cell.text);
-                        let text = if cell.bold { format!("<b>{text}</b>") } else { text };
+                        let text = if cell.bold {
+                            format!("<b>{text}</b>")
+                        } else {
+                            text
+                        };
                         write!(out, "<td{}>{text}</td>", class(column))?;
                     }
                     writeln!(out, "</tr>")?;
@@ -268,7 +326,12 @@ impl Sheet {
     fn groups(&self) -> Vec<(Option<&str>, usize)> {
         self.columns
             .chunk_by(|left, right| left.group == right.group)
-            .map(|chunk| (chunk.first().and_then(|column| column.group.as_deref()), chunk.len()))
+            .map(|chunk| {
+                (
+                    chunk.first().and_then(|column| column.group.as_deref()),
+                    chunk.len(),
+                )
+            })
             .collect()
     }
 }
@@ -276,12 +339,20 @@ impl Sheet {
 impl Column {
     /// A column of words.
     pub fn words(label: impl Into<String>) -> Self {
-        Self { group: None, label: label.into(), numeric: false }
+        Self {
+            group: None,
+            label: label.into(),
+            numeric: false,
+        }
     }
 
     /// A column of numbers.
     pub fn numbers(label: impl Into<String>) -> Self {
-        Self { group: None, label: label.into(), numeric: true }
+        Self {
+            group: None,
+            label: label.into(),
+            numeric: true,
+        }
     }
 
     fn flat(&self) -> String {

@@ -118,7 +118,10 @@ fn published_data<S: serde::Serializer>(
             "low": low.value(),
             "high": high.value(),
         }),
-        Published::P { value, bound: false } => json!({"p": value.value()}),
+        Published::P {
+            value,
+            bound: false,
+        } => json!({"p": value.value()}),
         Published::P { value, bound: true } => json!({"p_below": value.value()}),
         Published::Counts { count, of } => json!({"count": count, "of": of}),
         Published::Text(text) => json!({"text": text}),
@@ -219,11 +222,20 @@ impl Table {
             Measured::Needs(need) | Measured::NeedsRun(need) => Some(format!("needs: {need}")),
             Measured::NoRun | Measured::Value { .. } => None,
         };
-        let unrun = |row: &&Row| row.cells.iter().any(|cell| matches!(cell.measured, Measured::NoRun));
+        let unrun = |row: &&Row| {
+            row.cells
+                .iter()
+                .any(|cell| matches!(cell.measured, Measured::NoRun))
+        };
         let systems: Vec<String> =
             once(self.rows.iter().filter(unrun).map(|row| row.label.clone())).collect();
-        let systems = (!systems.is_empty()).then(|| format!("needs: runs of {}", systems.join(", ")));
-        let others = once(self.rows.iter().flat_map(|row| row.cells.iter().filter_map(need)));
+        let systems =
+            (!systems.is_empty()).then(|| format!("needs: runs of {}", systems.join(", ")));
+        let others = once(
+            self.rows
+                .iter()
+                .flat_map(|row| row.cells.iter().filter_map(need)),
+        );
         others.chain(systems).collect()
     }
 
@@ -239,7 +251,12 @@ impl Table {
             Published::Missing(why) => Some(format!("not in the text: {why}")),
             _ => None,
         };
-        once(self.rows.iter().flat_map(|row| row.cells.iter().filter_map(why))).collect()
+        once(
+            self.rows
+                .iter()
+                .flat_map(|row| row.cells.iter().filter_map(why)),
+        )
+        .collect()
     }
 }
 
@@ -264,7 +281,12 @@ impl Row {
     fn lines(&self, only: Only) -> Vec<Line> {
         let line = |word: Option<&str>, cell: fn(&Cell) -> Text| {
             let head = [Some(Text::from(&*self.label)), word.map(Text::from)];
-            Line::Cells(head.into_iter().flatten().chain(self.cells.iter().map(cell)).collect())
+            Line::Cells(
+                head.into_iter()
+                    .flatten()
+                    .chain(self.cells.iter().map(cell))
+                    .collect(),
+            )
         };
         match only {
             Only::Published => vec![line(None, Cell::published_text)],
@@ -286,25 +308,33 @@ impl Row {
 
 impl Cell {
     fn published_text(&self) -> Text {
-        Text { text: self.published.to_string(), bold: self.best_published }
+        Text {
+            text: self.published.to_string(),
+            bold: self.best_published,
+        }
     }
 
     fn measured_text(&self) -> Text {
         match &self.measured {
-            Measured::Value { value, .. } => {
-                Text { text: fixed(*value, self.digits()), bold: self.best_measured }
-            }
+            Measured::Value { value, .. } => Text {
+                text: fixed(*value, self.digits()),
+                bold: self.best_measured,
+            },
             Measured::NoRun | Measured::NeedsRun(_) | Measured::Needs(_) => "–".into(),
         }
     }
 
     fn difference_text(&self) -> Text {
-        self.difference.map_or_else(Text::default, |difference| signed(difference, self.digits()).into())
+        self.difference.map_or_else(Text::default, |difference| {
+            signed(difference, self.digits()).into()
+        })
     }
 
     /// As published, so that both show alike; as defined, where nothing is published.
     fn digits(&self) -> usize {
-        self.published.value().map_or(self.digits, |value| value.decimals())
+        self.published
+            .value()
+            .map_or(self.digits, |value| value.decimals())
     }
 }
 
@@ -318,7 +348,11 @@ fn fixed(value: f64, digits: usize) -> String {
 
 fn signed(value: f64, digits: usize) -> String {
     let text = fixed(value, digits);
-    if value > 0.0 && text.chars().any(|c| ('1'..='9').contains(&c)) { format!("+{text}") } else { text }
+    if value > 0.0 && text.chars().any(|c| ('1'..='9').contains(&c)) {
+        format!("+{text}")
+    } else {
+        text
+    }
 }
 
 fn measure(
@@ -355,22 +389,40 @@ fn over(
     let kinds: Vec<String> = match (row.kinds.is_empty(), column.kinds.is_empty()) {
         (true, _) => column.kinds.clone(),
         (_, true) => row.kinds.clone(),
-        _ => row.kinds.iter().filter(|kind| column.kinds.contains(kind)).cloned().collect(),
+        _ => row
+            .kinds
+            .iter()
+            .filter(|kind| column.kinds.contains(kind))
+            .cloned()
+            .collect(),
     };
     match metric.over(outputs, &kinds) {
         Err(unmeasurable) => Measured::Needs(unmeasurable.to_string()),
         Ok(crate::metric::Value { value: None, .. }) => {
             Measured::Needs(format!("questions for which {metric} is defined"))
         }
-        Ok(crate::metric::Value { value: Some(value), n }) => {
-            let scale = if metric.unit() == Unit::Rate { 100.0 } else { 1.0 };
-            Measured::Value { value: value * scale, n }
+        Ok(crate::metric::Value {
+            value: Some(value),
+            n,
+        }) => {
+            let scale = if metric.unit() == Unit::Rate {
+                100.0
+            } else {
+                1.0
+            };
+            Measured::Value {
+                value: value * scale,
+                n,
+            }
         }
     }
 }
 
 fn difference(published: &Published, measured: &Measured) -> Option<f64> {
-    let Measured::Value { value: measured, .. } = measured else {
+    let Measured::Value {
+        value: measured, ..
+    } = measured
+    else {
         return None;
     };
     let published = published.value()?;
@@ -387,7 +439,11 @@ fn mark_best(definition: &Definition, rows: &mut [Row]) {
         };
         let mut scopes: Vec<Option<&str>> = vec![None];
         if bold.within == Within::Group {
-            scopes = definition.rows.iter().map(|row| row.group.as_deref()).collect();
+            scopes = definition
+                .rows
+                .iter()
+                .map(|row| row.group.as_deref())
+                .collect();
             scopes.dedup();
         }
         for scope in scopes {
@@ -432,9 +488,11 @@ fn best_of(
         .collect();
     let top = values.iter().map(|&(_, value)| value).reduce(best);
     match top {
-        Some(top) if values.len() > 1 => {
-            values.iter().filter(|&&(_, v)| v.total_cmp(&top).is_eq()).map(|&(row, _)| row).collect()
-        }
+        Some(top) if values.len() > 1 => values
+            .iter()
+            .filter(|&&(_, v)| v.total_cmp(&top).is_eq())
+            .map(|&(row, _)| row)
+            .collect(),
         _ => Vec::new(),
     }
 }

@@ -1,5 +1,10 @@
 //! From a definition and runs on disk to a table.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose input cannot be made has failed"
+)]
+
 use std::fs;
 use std::path::Path;
 
@@ -11,7 +16,13 @@ use serde_json::json;
 
 /// A question about a conversation of three sessions of four messages each, answered with whole
 /// sessions in the order given.
-fn retrieval(question: &str, kind: &str, gold: &[u32], written: &[&str], order: &[u32]) -> Retrieval {
+fn retrieval(
+    question: &str,
+    kind: &str,
+    gold: &[u32],
+    written: &[&str],
+    order: &[u32],
+) -> Retrieval {
     let shown = |f: fn(&u32) -> u32| order.iter().map(f).collect::<Vec<_>>();
     Retrieval {
         benchmark: "locomo".into(),
@@ -33,7 +44,10 @@ fn retrieval(question: &str, kind: &str, gold: &[u32], written: &[&str], order: 
         last_session: order.to_vec(),
         dense_score: vec![],
         dense_rank: vec![],
-        score: order.iter().map(|session| 1.0 - *session as f32 / 8.0).collect(),
+        score: order
+            .iter()
+            .map(|session| 1.0 - *session as f32 / 8.0)
+            .collect(),
         tokens: order.iter().map(|_| 50).collect(),
         evidence_tokens: vec![50, 50 * order.len() as u32],
         milliseconds: 2.0,
@@ -58,15 +72,24 @@ fn write_run(folder: &Path, expected: &[Retrieval], held: &[Retrieval]) {
     let manifest = Manifest {
         schema: SCHEMA_VERSION,
         name: "self-made".into(),
-        system: System { name: "sessions".into(), version: "1".into() },
+        system: System {
+            name: "sessions".into(),
+            version: "1".into(),
+        },
         benchmark: "locomo".into(),
-        data: Data { sha256: "ab".into(), release: None },
+        data: Data {
+            sha256: "ab".into(),
+            release: None,
+        },
         expected: Expected::of(&keys),
         settings: json!({"evidence": {"cutoffs": [1, 10]}}),
         models: Default::default(),
         prompts: Default::default(),
         seed: 0,
-        code: Code { version: "0".into(), sources: "cd".into() },
+        code: Code {
+            version: "0".into(),
+            sources: "cd".into(),
+        },
         machine: Machine::default(),
         started: "2026-01-01T00:00:00Z".into(),
     };
@@ -109,20 +132,30 @@ rows = [
 
 fn evaluated(definition: &str) -> Result<Table, PaperError> {
     let folder = tempfile::tempdir().unwrap();
-    let (runs, paper) = (folder.path().join("runs"), folder.path().join("tables/paper"));
+    let (runs, paper) = (
+        folder.path().join("runs"),
+        folder.path().join("tables/paper"),
+    );
     fs::create_dir_all(&paper).unwrap();
     write_run(&runs.join("whole"), &questions(), &questions());
     write_run(&runs.join("half"), &questions(), &questions()[..2]);
     fs::write(paper.join("table-07.toml"), definition).unwrap();
     let places = definition::find(&folder.path().join("tables"))?;
-    Table::evaluate(&definition::choose(&places, "paper:7")?.load()?, &mut Runs::new(&runs))
+    Table::evaluate(
+        &definition::choose(&places, "paper:7")?.load()?,
+        &mut Runs::new(&runs),
+    )
 }
 
 /// By hand: recall@1 holds for q0 and for q2, whose reference the published rule cannot read;
 /// NDCG@3 is 1, (1 + 1/log2 3)/(1 + 1) = 0.81546 as the first two ranks are not discounted, 0, 0.
 #[test]
 fn measured_stands_beside_published() {
-    insta::assert_snapshot!(evaluated(DEFINITION).unwrap().render(Format::Markdown, Only::Beside));
+    insta::assert_snapshot!(
+        evaluated(DEFINITION)
+            .unwrap()
+            .render(Format::Markdown, Only::Beside)
+    );
 }
 
 #[test]
@@ -143,22 +176,27 @@ fn every_format_has_every_cell() {
 fn a_wrong_definition_names_file_line_and_mend() {
     let wrong = |from: &str, to: &str| {
         assert!(DEFINITION.contains(from));
-        let error = evaluated(&DEFINITION.replace(from, to)).unwrap_err().to_string();
+        let error = evaluated(&DEFINITION.replace(from, to))
+            .unwrap_err()
+            .to_string();
         error.split_once("table-07.toml").unwrap().1.to_owned()
     };
-    insta::assert_snapshot!([
-        wrong("needs = ", "need = "),
-        wrong("nano.ndcg@3", "nano.nDCG@3"),
-        wrong("nano.ndcg@3", "nano.ndcg"),
-        wrong("recall.all@3", "recall.all@0"),
-        wrong("[2.00, 2.0, 2.0, 1_403, \"no\"]", "[2.00, 2.0]"),
-        wrong("count = 3, of = 4", "count = 5, of = 4"),
-        wrong("p = 2.7e-28", "p = nan"),
-        wrong("run = \"absent\"", "run = \"../absent\""),
-        wrong("id = \"half\"", "id = \"whole\""),
-        wrong("layout = \"grid\"", "layout = \"static\""),
-        wrong("title = \"Self-made\"\n", ""),
-    ].join("\n"));
+    insta::assert_snapshot!(
+        [
+            wrong("needs = ", "need = "),
+            wrong("nano.ndcg@3", "nano.nDCG@3"),
+            wrong("nano.ndcg@3", "nano.ndcg"),
+            wrong("recall.all@3", "recall.all@0"),
+            wrong("[2.00, 2.0, 2.0, 1_403, \"no\"]", "[2.00, 2.0]"),
+            wrong("count = 3, of = 4", "count = 5, of = 4"),
+            wrong("p = 2.7e-28", "p = nan"),
+            wrong("run = \"absent\"", "run = \"../absent\""),
+            wrong("id = \"half\"", "id = \"whole\""),
+            wrong("layout = \"grid\"", "layout = \"static\""),
+            wrong("title = \"Self-made\"\n", ""),
+        ]
+        .join("\n")
+    );
 }
 
 #[test]
@@ -167,8 +205,13 @@ fn a_damaged_run_is_an_error_and_not_an_empty_cell() {
     let run = folder.path().join("whole");
     write_run(&run, &questions(), &questions());
     let path = run.join("retrievals.jsonl");
-    let text = fs::read_to_string(&path).unwrap().replacen("\"kind\"", "\"sort\"", 1);
+    let text = fs::read_to_string(&path)
+        .unwrap()
+        .replacen("\"kind\"", "\"sort\"", 1);
     fs::write(&path, text).unwrap();
-    let error = Runs::new(folder.path()).open("whole").unwrap_err().to_string();
+    let error = Runs::new(folder.path())
+        .open("whole")
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("retrievals.jsonl line 1"), "{error}");
 }
