@@ -1,0 +1,727 @@
+//! Definitions of tables: TOML files, their schema, and where each published cell stands.
+
+use std::fmt;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::{self, Visitor};
+use toml::Spanned;
+
+use crate::metric::{Named, UnknownMetric};
+
+/// The paper that a number without a prefix means.
+pub const DEFAULT_PAPER: &str = "raw-rag";
+
+/// A definition file that was found, by the name it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The paper's folder (`nano-memory`).
+    pub paper: String,
+    /// Number or name of the table in it (`9`, `S-tests`).
+    pub table: String,
+    path: PathBuf,
+}
+
+/// A table as its file defines it.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Where it was read from.
+    pub place: Place,
+    /// A short title.
+    pub title: String,
+    /// What the table shows, in our words.
+    pub caption: String,
+    /// How rows and columns are to be read.
+    pub layout: Layout,
+    /// Which cells are the best of their column.
+    pub bold: Bold,
+    /// Notes below the table.
+    pub notes: Vec<String>,
+    /// Columns, left to right.
+    pub columns: Vec<ColumnDefinition>,
+    /// Rows, top to bottom, each with one published cell a column.
+    pub rows: Vec<RowDefinition>,
+}
+
+/// How rows and columns are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layout {
+    /// A row is a system or setting, a column a metric.
+    Grid,
+    /// A row is a comparison of two runs, a column a part of its result.
+    Tests,
+    /// Published statements that no run can measure.
+    Static,
+}
+
+/// Which cells are the best of their column.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Bold {
+    /// Whether more or less is better; nothing is bold without it.
+    pub best: Option<Best>,
+    /// The rows among which it is the best.
+    pub within: Within,
+    /// Ids of rows that take no part.
+    pub exclude: Vec<String>,
+}
+
+/// Whether more or less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Best {
+    /// More is better.
+    Maximum,
+    /// Less is better.
+    Minimum,
+    /// The column has no best.
+    None,
+}
+
+/// The rows among which a cell may be the best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Within {
+    /// All rows.
+    #[default]
+    Table,
+    /// The rows of its group.
+    Group,
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+pub struct ColumnDefinition {
+    /// What a claim calls it.
+    pub id: String,
+    /// What its head says.
+    pub label: String,
+    /// The head that spans it and its neighbours.
+    pub group: Option<String>,
+    /// What is measured; `None` where no metric computes it.
+    pub metric: Option<Named>,
+    /// What a measurement would need, where there is no metric.
+    pub needs: Option<String>,
+    /// The kinds of question it is about; all if empty.
+    pub kinds: Vec<String>,
+    /// Decimals of a measured value.
+    pub digits: usize,
+    /// Its own rule for the best, if it differs from the table's.
+    pub best: Option<Best>,
+}
+
+/// A row.
+#[derive(Clone, Debug)]
+pub struct RowDefinition {
+    /// What a claim calls it.
+    pub id: String,
+    /// What stands at its left.
+    pub label: String,
+    /// The heading it stands under.
+    pub group: Option<String>,
+    /// The run that measures it.
+    pub run: Option<String>,
+    /// The kinds of question it is about; all if empty.
+    pub kinds: Vec<String>,
+    /// The published cells, one a column.
+    pub published: Vec<Sourced>,
+}
+
+/// A published cell and where it is stated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sourced {
+    /// What is stated.
+    pub cell: Published,
+    /// Where.
+    pub source: String,
+}
+
+/// What a paper states in one cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Published {
+    /// A number.
+    Value(Decimal),
+    /// An interval, with or without the estimate.
+    Interval {
+        /// The estimate.
+        value: Option<Decimal>,
+        /// The lower end.
+        low: Decimal,
+        /// The upper end.
+        high: Decimal,
+    },
+    /// A p-value.
+    P {
+        /// The value, or a bound from above.
+        value: Decimal,
+        /// Whether it is the bound.
+        bound: bool,
+    },
+    /// A share as counts.
+    Counts {
+        /// How many.
+        count: u64,
+        /// Of how many.
+        of: u64,
+    },
+    /// Words.
+    Text(String),
+    /// Nothing, and why.
+    Missing(String),
+}
+
+/// A number as it is printed, with its rounding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decimal {
+    text: String,
+    value: f64,
+    /// Decimals before the exponent, and the exponent.
+    decimals: usize,
+    exponent: i32,
+}
+
+/// Why a definition cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum DefinitionError {
+    #[error("{}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{} line {line}: {problem}", path.display())]
+    Wrong {
+        path: PathBuf,
+        line: usize,
+        problem: String,
+    },
+    #[error("there is no table {asked}; `list` shows those there are{}", of_paper(.near))]
+    NoSuchTable { asked: String, near: Vec<String> },
+}
+
+fn of_paper(names: &[String]) -> String {
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (of that paper: {})", names.join(", "))
+    }
+}
+
+/// All definitions of tables under `folder`, a subfolder a paper, in the order of their numbers.
+///
+/// # Errors
+/// When the folder cannot be listed.
+pub fn find(folder: &Path) -> Result<Vec<Place>, DefinitionError> {
+    let mut found = Vec::new();
+    for paper in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
+        for path in entries(&paper)? {
+            let stem = path
+                .file_stem()
+                .and_then(|stem| stem.to_str())
+                .unwrap_or_default();
+            let toml = path
+                .extension()
+                .is_some_and(|extension| extension == "toml");
+            if let (Some(table), Some(name), true) =
+                (stem.strip_prefix("table-"), paper.file_name(), toml)
+            {
+                let digits = table.trim_start_matches('0');
+                let table = if digits.is_empty() { table } else { digits };
+                let paper = name.to_string_lossy().into_owned();
+                found.push(Place {
+                    paper,
+                    table: table.to_owned(),
+                    path: path.clone(),
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, DefinitionError> {
+    let io = |source| DefinitionError::Io {
+        path: folder.to_owned(),
+        source,
+    };
+    let mut paths = fs::read_dir(folder)
+        .and_then(|entries| {
+            entries
+                .map(|entry| Ok(entry?.path()))
+                .collect::<Result<Vec<_>, _>>()
+        })
+        .map_err(io)?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// The definition asked for as `nano-memory:9`, or `4` for a table of [`DEFAULT_PAPER`].
+///
+/// # Errors
+/// When there is none of that name.
+pub fn choose<'a>(places: &'a [Place], asked: &str) -> Result<&'a Place, DefinitionError> {
+    let (paper, table) = asked.split_once(':').unwrap_or((DEFAULT_PAPER, asked));
+    let of_that = || places.iter().filter(|place| place.paper == paper);
+    of_that()
+        .find(|place| place.table.eq_ignore_ascii_case(table))
+        .ok_or_else(|| DefinitionError::NoSuchTable {
+            asked: format!("{paper}:{table}"),
+            near: of_that().map(|place| place.table.clone()).collect(),
+        })
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.paper, self.table)
+    }
+}
+
+impl Place {
+    /// Reads the definition.
+    ///
+    /// # Errors
+    /// [`DefinitionError`] with the file and the line.
+    pub fn load(&self) -> Result<Definition, DefinitionError> {
+        let io = |source| DefinitionError::Io {
+            path: self.path.clone(),
+            source,
+        };
+        self.parse(&fs::read_to_string(&self.path).map_err(io)?)
+    }
+
+    fn parse(&self, text: &str) -> Result<Definition, DefinitionError> {
+        let wrong = |at: usize, problem: String| DefinitionError::Wrong {
+            path: self.path.clone(),
+            line: text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1,
+            problem,
+        };
+        let file: File = toml::from_str(text).map_err(|error| {
+            wrong(
+                error.span().map_or(0, |span| span.start),
+                error.message().to_owned(),
+            )
+        })?;
+        file.resolve(self, text)
+            .map_err(|Problem(at, problem)| wrong(at, problem))
+    }
+}
+
+/// What is wrong, and at which byte.
+struct Problem(usize, String);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: String,
+    caption: String,
+    source: String,
+    layout: Layout,
+    #[serde(default = "two")]
+    digits: usize,
+    #[serde(default)]
+    bold: Bold,
+    #[serde(default)]
+    notes: Vec<String>,
+    columns: Vec<Spanned<FileColumn>>,
+    rows: Vec<Spanned<FileRow>>,
+}
+
+fn two() -> usize {
+    2
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileColumn {
+    id: String,
+    label: String,
+    group: Option<String>,
+    metric: Option<Spanned<String>>,
+    needs: Option<String>,
+    #[serde(default)]
+    kinds: Vec<String>,
+    digits: Option<usize>,
+    best: Option<Best>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRow {
+    id: String,
+    label: String,
+    group: Option<String>,
+    run: Option<Spanned<String>>,
+    source: Option<String>,
+    #[serde(default)]
+    kinds: Vec<String>,
+    published: Spanned<Vec<Spanned<FileCell>>>,
+}
+
+enum FileCell {
+    Number,
+    Text(String),
+    Typed(Box<Typed>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Typed {
+    value: Option<Spanned<f64>>,
+    low: Option<Spanned<f64>>,
+    high: Option<Spanned<f64>>,
+    p: Option<Spanned<f64>>,
+    p_below: Option<Spanned<f64>>,
+    count: Option<u64>,
+    of: Option<u64>,
+    missing: Option<String>,
+    source: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for FileCell {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Cell;
+        impl<'de> Visitor<'de> for Cell {
+            type Value = FileCell;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, words, or a table such as { low = -4.3, high = 0.9 }")
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<FileCell, E> {
+                Ok(FileCell::Number)
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<FileCell, E> {
+                Ok(FileCell::Number)
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<FileCell, E> {
+                Ok(FileCell::Text(text.to_owned()))
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<FileCell, A::Error> {
+                Typed::deserialize(de::value::MapAccessDeserializer::new(map))
+                    .map(|typed| FileCell::Typed(Box::new(typed)))
+            }
+        }
+        deserializer.deserialize_any(Cell)
+    }
+}
+
+impl File {
+    fn resolve(self, place: &Place, text: &str) -> Result<Definition, Problem> {
+        let digits = self.digits;
+        distinct(
+            "column",
+            self.columns
+                .iter()
+                .map(|c| (c.get_ref().id.as_str(), c.span().start)),
+        )?;
+        distinct(
+            "row",
+            self.rows
+                .iter()
+                .map(|r| (r.get_ref().id.as_str(), r.span().start)),
+        )?;
+        let columns = self
+            .columns
+            .into_iter()
+            .map(|column| column_definition(column, self.layout, digits))
+            .collect::<Result<Vec<_>, _>>()?;
+        let rows = self
+            .rows
+            .into_iter()
+            .map(|row| row_definition(row, self.layout, columns.len(), &self.source, text))
+            .collect::<Result<Vec<_>, _>>()?;
+        if let Some(id) = self
+            .bold
+            .exclude
+            .iter()
+            .find(|&id| rows.iter().all(|row| row.id != *id))
+        {
+            return Err(Problem(
+                0,
+                format!("bold.exclude names `{id}`, which is no row"),
+            ));
+        }
+        Ok(Definition {
+            place: place.clone(),
+            title: self.title,
+            caption: self.caption,
+            layout: self.layout,
+            bold: self.bold,
+            notes: self.notes,
+            columns,
+            rows,
+        })
+    }
+}
+
+fn distinct<'a>(what: &str, ids: impl Iterator<Item = (&'a str, usize)>) -> Result<(), Problem> {
+    let mut seen = std::collections::BTreeSet::new();
+    for (id, at) in ids {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+        if id.is_empty() || !id.chars().all(plain) {
+            let problem = format!("{what} id `{id}` is not letters, digits, `-`, `_`, `.` and `@`");
+            return Err(Problem(at, problem));
+        }
+        if !seen.insert(id) {
+            return Err(Problem(at, format!("a second {what} with the id `{id}`")));
+        }
+    }
+    Ok(())
+}
+
+fn column_definition(
+    column: Spanned<FileColumn>,
+    layout: Layout,
+    digits: usize,
+) -> Result<ColumnDefinition, Problem> {
+    let column = column.into_inner();
+    let named = |name: &Spanned<String>| {
+        let problem = |e: UnknownMetric| Problem(name.span().start, e.to_string());
+        if layout == Layout::Static {
+            return Err(Problem(
+                name.span().start,
+                "a static table measures nothing".into(),
+            ));
+        }
+        Named::parse(name.get_ref()).map_err(problem)
+    };
+    Ok(ColumnDefinition {
+        metric: column.metric.as_ref().map(named).transpose()?,
+        id: column.id,
+        label: column.label,
+        group: column.group,
+        needs: column.needs,
+        kinds: column.kinds,
+        digits: column.digits.unwrap_or(digits),
+        best: column.best,
+    })
+}
+
+fn row_definition(
+    row: Spanned<FileRow>,
+    layout: Layout,
+    columns: usize,
+    source: &str,
+    text: &str,
+) -> Result<RowDefinition, Problem> {
+    let row = row.into_inner();
+    if let Some(run) = &row.run {
+        let at = run.span().start;
+        if layout == Layout::Static {
+            return Err(Problem(at, "a static table has no runs".into()));
+        }
+        let name = run.get_ref();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !name.chars().all(plain) || name.starts_with('.') {
+            return Err(Problem(at, format!("`{name}` is no name of a run")));
+        }
+    }
+    let found = row.published.get_ref().len();
+    if found != columns {
+        let problem = format!(
+            "row `{}` has {found} published cells for {columns} columns",
+            row.id
+        );
+        return Err(Problem(row.published.span().start, problem));
+    }
+    let source = row.source.as_deref().unwrap_or(source);
+    let published = row
+        .published
+        .into_inner()
+        .into_iter()
+        .map(|cell| sourced(cell, source, text))
+        .collect::<Result<_, _>>()?;
+    Ok(RowDefinition {
+        id: row.id,
+        label: row.label,
+        group: row.group,
+        run: row.run.map(Spanned::into_inner),
+        kinds: row.kinds,
+        published,
+    })
+}
+
+fn sourced(cell: Spanned<FileCell>, source: &str, text: &str) -> Result<Sourced, Problem> {
+    let span = cell.span();
+    let (cell, own) = match cell.into_inner() {
+        FileCell::Number => (Published::Value(decimal(span, text)?), None),
+        FileCell::Text(words) => (Published::Text(words), None),
+        FileCell::Typed(typed) => (typed.published(span, text)?, typed.source),
+    };
+    Ok(Sourced {
+        cell,
+        source: own.unwrap_or_else(|| source.to_owned()),
+    })
+}
+
+impl Typed {
+    fn published(&self, span: Range<usize>, text: &str) -> Result<Published, Problem> {
+        let number = |number: &Spanned<f64>| decimal(number.span(), text);
+        let Self {
+            value,
+            low,
+            high,
+            p,
+            p_below,
+            count,
+            of,
+            missing,
+            source: _,
+        } = self;
+        Ok(match (value, low, high, p, p_below, count, of, missing) {
+            (Some(value), None, None, None, None, None, None, None) => {
+                Published::Value(number(value)?)
+            }
+            (value, Some(low), Some(high), None, None, None, None, None) => Published::Interval {
+                value: value.as_ref().map(number).transpose()?,
+                low: number(low)?,
+                high: number(high)?,
+            },
+            (None, None, None, Some(p), None, None, None, None) => Published::P {
+                value: number(p)?,
+                bound: false,
+            },
+            (None, None, None, None, Some(p), None, None, None) => Published::P {
+                value: number(p)?,
+                bound: true,
+            },
+            (None, None, None, None, None, Some(count), Some(of), None) if count <= of => {
+                Published::Counts {
+                    count: *count,
+                    of: *of,
+                }
+            }
+            (None, None, None, None, None, None, None, Some(why)) => {
+                Published::Missing(why.clone())
+            }
+            _ => {
+                return Err(Problem(
+                    span.start,
+                    "a cell is `value`, `low` and `high` (with or without `value`), `p`, \
+                     `p_below`, `count` and a larger or equal `of`, or `missing`"
+                        .into(),
+                ));
+            }
+        })
+    }
+}
+
+fn decimal(span: Range<usize>, text: &str) -> Result<Decimal, Problem> {
+    let at = span.start;
+    let written = text.get(span).unwrap_or_default();
+    Decimal::parse(written)
+        .ok_or_else(|| Problem(at, format!("`{written}` is not a decimal number")))
+}
+
+impl Decimal {
+    /// A number as printed: `57.45`, `+0.9`, `1_403`, `2.7e-28`.
+    pub fn parse(written: &str) -> Option<Self> {
+        let text = written.replace('_', "");
+        let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite())?;
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse().ok()?),
+            None => (text.as_str(), 0),
+        };
+        let decimals = mantissa
+            .split_once('.')
+            .map_or(0, |(_, decimals)| decimals.len());
+        Some(Self {
+            value,
+            decimals,
+            exponent,
+            text,
+        })
+    }
+
+    /// The number.
+    pub fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// Decimals it is printed with.
+    pub fn decimals(&self) -> usize {
+        self.decimals
+    }
+
+    /// `other` rounded as this number is printed.
+    pub fn rounded(&self, other: f64) -> f64 {
+        let places = self.decimals as i32 - self.exponent;
+        let scale = 10f64.powi(places.abs());
+        // A power of ten below 1 has no exact double, so divide by its inverse.
+        if places < 0 {
+            (other / scale).round() * scale
+        } else {
+            (other * scale).round() / scale
+        }
+    }
+
+    /// Whether `other` prints as this number.
+    ///
+    /// A value halfway between two printed ones, which binary arithmetic may put on either side,
+    /// prints as both.
+    pub fn agrees(&self, other: f64) -> bool {
+        let quantum = 10f64.powi(self.exponent - self.decimals as i32);
+        (self.value - other).abs() <= quantum * (0.5 + 1e-9)
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Display for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value(value) => write!(f, "{value}"),
+            Self::Interval {
+                value: Some(value),
+                low,
+                high,
+            } => write!(f, "{value} [{low}, {high}]"),
+            Self::Interval {
+                value: None,
+                low,
+                high,
+            } => write!(f, "[{low}, {high}]"),
+            Self::P {
+                value,
+                bound: false,
+            } => write!(f, "{value}"),
+            Self::P { value, bound: true } => write!(f, "<{value}"),
+            Self::Counts { count, of } => write!(f, "{count}/{of}"),
+            Self::Text(text) => f.write_str(text),
+            Self::Missing(_) => Ok(()),
+        }
+    }
+}
+
+impl Published {
+    /// Whether the text at hand does not have it.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing(_))
+    }
+
+    /// The number to compare a measurement with.
+    pub fn value(&self) -> Option<&Decimal> {
+        match self {
+            Self::Value(value)
+            | Self::P {
+                value,
+                bound: false,
+            } => Some(value),
+            Self::Interval { value, .. } => value.as_ref(),
+            Self::P { bound: true, .. }
+            | Self::Counts { .. }
+            | Self::Text(_)
+            | Self::Missing(_) => None,
+        }
+    }
+}

@@ -1,0 +1,498 @@
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::definition::{Best, ColumnDefinition, Definition, Layout, RowDefinition, Within};
+use crate::metric::Unit;
+use crate::sheet::{self, Format, Line, Sheet, Text};
+use crate::{Outputs, PaperError, Published, RunState, Runs};
+
+/// A definition with what was measured.
+#[derive(Debug, Serialize)]
+pub struct Table {
+    /// The paper's folder.
+    pub paper: String,
+    /// Its number or name in the paper.
+    pub table: String,
+    /// A short title.
+    pub title: String,
+    /// What it shows.
+    pub caption: String,
+    /// Columns, left to right.
+    pub columns: Vec<Head>,
+    /// Rows, top to bottom.
+    pub rows: Vec<Row>,
+    /// Notes of the definition.
+    pub notes: Vec<String>,
+}
+
+/// The head of a column.
+#[derive(Debug, Serialize)]
+pub struct Head {
+    /// What a claim calls it.
+    pub id: String,
+    /// What it says.
+    pub label: String,
+    /// The head over it and its neighbours.
+    pub group: Option<String>,
+    /// The metric, as the registry names it.
+    pub metric: Option<String>,
+}
+
+/// A row of a [`Table`].
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// What a claim calls it.
+    pub id: String,
+    /// What stands at its left.
+    pub label: String,
+    /// The heading it stands under.
+    pub group: Option<String>,
+    /// The run that measures it.
+    pub run: Option<String>,
+    /// One cell a column.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell of a [`Table`].
+#[derive(Debug, Serialize)]
+pub struct Cell {
+    /// What the paper states.
+    #[serde(serialize_with = "published_data")]
+    pub published: Published,
+    /// Where it states it.
+    pub source: String,
+    /// What was measured.
+    pub measured: Measured,
+    /// Measured minus published, measured being rounded as published is.
+    pub difference: Option<f64>,
+    /// Whether what is published is the best of its column.
+    pub best_published: bool,
+    /// Whether what was measured is the best of its column.
+    pub best_measured: bool,
+    #[serde(skip)]
+    digits: usize,
+}
+
+/// What was measured for a cell.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measured {
+    /// A value, rates in percent.
+    Value {
+        /// Unrounded.
+        value: f64,
+        /// Questions it is over.
+        n: usize,
+    },
+    /// Nothing: no run measures the row.
+    NoRun,
+    /// Nothing until the row's run is there and whole, and what is lacking.
+    NeedsRun(String),
+    /// Nothing, and what else it needs.
+    Needs(String),
+}
+
+/// What of each cell is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Only {
+    /// Published, measured and their difference below one another.
+    Beside,
+    /// What was measured.
+    Measured,
+    /// What was published.
+    Published,
+    /// Measured minus published.
+    Difference,
+}
+
+fn published_data<S: serde::Serializer>(
+    published: &Published,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    use serde_json::json;
+    match published {
+        Published::Value(value) => json!({"value": value.value(), "printed": value.to_string()}),
+        Published::Interval { value, low, high } => json!({
+            "value": value.as_ref().map(|value| value.value()),
+            "low": low.value(),
+            "high": high.value(),
+        }),
+        Published::P {
+            value,
+            bound: false,
+        } => json!({"p": value.value()}),
+        Published::P { value, bound: true } => json!({"p_below": value.value()}),
+        Published::Counts { count, of } => json!({"count": count, "of": of}),
+        Published::Text(text) => json!({"text": text}),
+        Published::Missing(why) => json!({"missing": why}),
+    }
+    .serialize(serializer)
+}
+
+impl Table {
+    /// Measures every cell that the runs on record allow.
+    ///
+    /// # Errors
+    /// When a run that a row names is damaged. A missing or incomplete one leaves cells empty.
+    pub fn evaluate(definition: &Definition, runs: &mut Runs) -> Result<Self, PaperError> {
+        let mut rows = Vec::new();
+        for row in &definition.rows {
+            let state = row.run.as_deref().map(|run| runs.open(run)).transpose()?;
+            let cells = definition
+                .columns
+                .iter()
+                .zip(&row.published)
+                .map(|(column, published)| {
+                    let measured = measure(definition.layout, row, column, state);
+                    Cell {
+                        difference: difference(&published.cell, &measured),
+                        published: published.cell.clone(),
+                        source: published.source.clone(),
+                        measured,
+                        best_published: false,
+                        best_measured: false,
+                        digits: column.digits,
+                    }
+                })
+                .collect();
+            rows.push(Row {
+                id: row.id.clone(),
+                label: row.label.clone(),
+                group: row.group.clone(),
+                run: row.run.clone(),
+                cells,
+            });
+        }
+        mark_best(definition, &mut rows);
+        Ok(Self {
+            paper: definition.place.paper.clone(),
+            table: definition.place.table.clone(),
+            title: definition.title.clone(),
+            caption: definition.caption.clone(),
+            columns: definition.columns.iter().map(Head::of).collect(),
+            rows,
+            notes: definition.notes.clone(),
+        })
+    }
+
+    /// The table as text, ending in a line break.
+    pub fn render(&self, format: Format, only: Only) -> String {
+        match format {
+            Format::Json => sheet::json(self),
+            format => self.sheet(only).render(format),
+        }
+    }
+
+    /// The table ready to be printed.
+    pub fn sheet(&self, only: Only) -> Sheet {
+        let mut columns = vec![sheet::Column::words("")];
+        if only == Only::Beside {
+            columns.push(sheet::Column::words("shown"));
+        }
+        columns.extend(self.columns.iter().map(|head| sheet::Column {
+            group: head.group.clone(),
+            ..sheet::Column::numbers(&head.label)
+        }));
+        let mut lines = Vec::new();
+        let mut group = &None;
+        for row in &self.rows {
+            if row.group != *group {
+                lines.extend(row.group.clone().map(Line::Heading));
+                group = &row.group;
+            }
+            lines.extend(row.lines(only));
+        }
+        let notes = match only {
+            Only::Published => self.missing(),
+            _ => self.missing().into_iter().chain(self.needs()).collect(),
+        };
+        Sheet {
+            title: format!("{}:{} {}", self.paper, self.table, self.title),
+            caption: self.caption.clone(),
+            columns,
+            lines,
+            notes: self.notes.iter().cloned().chain(notes).collect(),
+        }
+    }
+
+    /// What the empty measured cells need, each need once.
+    pub fn needs(&self) -> Vec<String> {
+        let need = |cell: &Cell| match &cell.measured {
+            Measured::Needs(need) | Measured::NeedsRun(need) => Some(format!("needs: {need}")),
+            Measured::NoRun | Measured::Value { .. } => None,
+        };
+        let unrun = |row: &&Row| {
+            row.cells
+                .iter()
+                .any(|cell| matches!(cell.measured, Measured::NoRun))
+        };
+        let systems: Vec<String> =
+            once(self.rows.iter().filter(unrun).map(|row| row.label.clone())).collect();
+        let systems =
+            (!systems.is_empty()).then(|| format!("needs: runs of {}", systems.join(", ")));
+        let others = once(
+            self.rows
+                .iter()
+                .flat_map(|row| row.cells.iter().filter_map(need)),
+        );
+        others.chain(systems).collect()
+    }
+
+    /// The runs that rows name and that would fill an empty cell, each once.
+    pub fn runs_needed(&self) -> Vec<String> {
+        let empty = |cell: &Cell| matches!(cell.measured, Measured::NeedsRun(_));
+        let rows = self.rows.iter().filter(|row| row.cells.iter().any(empty));
+        once(rows.filter_map(|row| row.run.clone())).collect()
+    }
+
+    fn missing(&self) -> Vec<String> {
+        let why = |cell: &Cell| match &cell.published {
+            Published::Missing(why) => Some(format!("not in the text: {why}")),
+            _ => None,
+        };
+        once(
+            self.rows
+                .iter()
+                .flat_map(|row| row.cells.iter().filter_map(why)),
+        )
+        .collect()
+    }
+}
+
+/// Each of the texts once, where it first stands.
+fn once(texts: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
+    let mut seen = BTreeSet::new();
+    texts.filter(move |text| seen.insert(text.clone()))
+}
+
+impl Head {
+    fn of(column: &ColumnDefinition) -> Self {
+        Self {
+            id: column.id.clone(),
+            label: column.label.clone(),
+            group: column.group.clone(),
+            metric: column.metric.map(|metric| metric.to_string()),
+        }
+    }
+}
+
+impl Row {
+    fn lines(&self, only: Only) -> Vec<Line> {
+        let line = |word: Option<&str>, cell: fn(&Cell) -> Text| {
+            let head = [Some(Text::from(&*self.label)), word.map(Text::from)];
+            Line::Cells(
+                head.into_iter()
+                    .flatten()
+                    .chain(self.cells.iter().map(cell))
+                    .collect(),
+            )
+        };
+        match only {
+            Only::Published => vec![line(None, Cell::published_text)],
+            Only::Measured => vec![line(None, Cell::measured_text)],
+            Only::Difference => vec![line(None, Cell::difference_text)],
+            Only::Beside => {
+                let mut lines = vec![line(Some("published"), Cell::published_text)];
+                if self.run.is_some() {
+                    lines.push(line(Some("measured"), Cell::measured_text));
+                }
+                if self.cells.iter().any(|cell| cell.difference.is_some()) {
+                    lines.push(line(Some("difference"), Cell::difference_text));
+                }
+                lines
+            }
+        }
+    }
+}
+
+impl Cell {
+    fn published_text(&self) -> Text {
+        Text {
+            text: self.published.to_string(),
+            bold: self.best_published,
+        }
+    }
+
+    fn measured_text(&self) -> Text {
+        match &self.measured {
+            Measured::Value { value, .. } => Text {
+                text: fixed(*value, self.digits()),
+                bold: self.best_measured,
+            },
+            Measured::NoRun | Measured::NeedsRun(_) | Measured::Needs(_) => "–".into(),
+        }
+    }
+
+    fn difference_text(&self) -> Text {
+        self.difference.map_or_else(Text::default, |difference| {
+            signed(difference, self.digits()).into()
+        })
+    }
+
+    /// As published, so that both show alike; as defined, where nothing is published.
+    fn digits(&self) -> usize {
+        self.published
+            .value()
+            .map_or(self.digits, |value| value.decimals())
+    }
+}
+
+fn fixed(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    match text.strip_prefix('-') {
+        Some(zero) if zero.chars().all(|c| c == '0' || c == '.') => zero.to_owned(),
+        _ => text,
+    }
+}
+
+fn signed(value: f64, digits: usize) -> String {
+    let text = fixed(value, digits);
+    if value > 0.0 && text.chars().any(|c| ('1'..='9').contains(&c)) {
+        format!("+{text}")
+    } else {
+        text
+    }
+}
+
+fn measure(
+    layout: Layout,
+    row: &RowDefinition,
+    column: &ColumnDefinition,
+    state: Option<&RunState>,
+) -> Measured {
+    let Some(metric) = column.metric else {
+        return Measured::Needs(match (&column.needs, layout) {
+            (Some(needs), _) => needs.clone(),
+            (None, Layout::Static) => "nothing, as this table is not measured".into(),
+            (None, _) => format!("a metric for {}", column.label),
+        });
+    };
+    let (Some(run), Some(state)) = (&row.run, state) else {
+        return Measured::NoRun;
+    };
+    match state {
+        RunState::Missing => Measured::NeedsRun(format!("run {run}")),
+        RunState::Incomplete { found, expected } => Measured::NeedsRun(format!(
+            "the rest of run {run}, which holds {found} of {expected} questions"
+        )),
+        RunState::Complete(outputs) => over(metric, row, column, outputs),
+    }
+}
+
+fn over(
+    metric: crate::metric::Named,
+    row: &RowDefinition,
+    column: &ColumnDefinition,
+    outputs: &Outputs,
+) -> Measured {
+    let kinds: Vec<String> = match (row.kinds.is_empty(), column.kinds.is_empty()) {
+        (true, _) => column.kinds.clone(),
+        (_, true) => row.kinds.clone(),
+        _ => row
+            .kinds
+            .iter()
+            .filter(|kind| column.kinds.contains(kind))
+            .cloned()
+            .collect(),
+    };
+    match metric.over(outputs, &kinds) {
+        Err(unmeasurable) => Measured::Needs(unmeasurable.to_string()),
+        Ok(crate::metric::Value { value: None, .. }) => {
+            Measured::Needs(format!("questions for which {metric} is defined"))
+        }
+        Ok(crate::metric::Value {
+            value: Some(value),
+            n,
+        }) => {
+            let scale = if metric.unit() == Unit::Rate {
+                100.0
+            } else {
+                1.0
+            };
+            Measured::Value {
+                value: value * scale,
+                n,
+            }
+        }
+    }
+}
+
+fn difference(published: &Published, measured: &Measured) -> Option<f64> {
+    let Measured::Value {
+        value: measured, ..
+    } = measured
+    else {
+        return None;
+    };
+    let published = published.value()?;
+    Some(published.rounded(*measured) - published.value())
+}
+
+fn mark_best(definition: &Definition, rows: &mut [Row]) {
+    let bold = &definition.bold;
+    for (at, column) in definition.columns.iter().enumerate() {
+        let best = match column.best.or(bold.best) {
+            Some(Best::Maximum) => f64::max,
+            Some(Best::Minimum) => f64::min,
+            Some(Best::None) | None => continue,
+        };
+        let mut scopes: Vec<Option<&str>> = vec![None];
+        if bold.within == Within::Group {
+            scopes = definition
+                .rows
+                .iter()
+                .map(|row| row.group.as_deref())
+                .collect();
+            scopes.dedup();
+        }
+        for scope in scopes {
+            let members: Vec<usize> = (0..definition.rows.len())
+                .filter(|&row| {
+                    definition.rows.get(row).is_some_and(|row| {
+                        !bold.exclude.contains(&row.id)
+                            && (bold.within == Within::Table || row.group.as_deref() == scope)
+                    })
+                })
+                .collect();
+            let published = |cell: &Cell| cell.published.value().map(|value| value.value());
+            let measured = |cell: &Cell| match cell.measured {
+                Measured::Value { value, .. } => Some(value),
+                _ => None,
+            };
+            for row in best_of(rows, &members, at, best, published) {
+                if let Some(cell) = rows.get_mut(row).and_then(|row| row.cells.get_mut(at)) {
+                    cell.best_published = true;
+                }
+            }
+            for row in best_of(rows, &members, at, best, measured) {
+                if let Some(cell) = rows.get_mut(row).and_then(|row| row.cells.get_mut(at)) {
+                    cell.best_measured = true;
+                }
+            }
+        }
+    }
+}
+
+/// The rows of `members` with the best value; none unless two have a value to compare.
+fn best_of(
+    rows: &[Row],
+    members: &[usize],
+    column: usize,
+    best: fn(f64, f64) -> f64,
+    value: impl Fn(&Cell) -> Option<f64>,
+) -> Vec<usize> {
+    let values: Vec<(usize, f64)> = members
+        .iter()
+        .filter_map(|&row| Some((row, value(rows.get(row)?.cells.get(column)?)?)))
+        .collect();
+    let top = values.iter().map(|&(_, value)| value).reduce(best);
+    match top {
+        Some(top) if values.len() > 1 => values
+            .iter()
+            .filter(|&&(_, v)| v.total_cmp(&top).is_eq())
+            .map(|&(row, _)| row)
+            .collect(),
+        _ => Vec::new(),
+    }
+}
