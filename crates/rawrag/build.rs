@@ -25,13 +25,21 @@ fn main() -> io::Result<()> {
             hash.update(fs::read(file)?);
         }
     }
-    let digest: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = hash
+        .finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     println!("cargo::rustc-env=RAWRAG_SOURCES={digest}");
 
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    println!("cargo::rustc-env=RAWRAG_TOOLCHAIN={}", version.unwrap_or_default());
+    println!(
+        "cargo::rustc-env=RAWRAG_TOOLCHAIN={}",
+        version.unwrap_or_default()
+    );
     Ok(())
 }
 
@@ -40,8 +48,9 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut entries: Vec<PathBuf> =
-        fs::read_dir(path)?.map(|entry| entry.map(|e| e.path())).collect::<io::Result<_>>()?;
+    let mut entries: Vec<PathBuf> = fs::read_dir(path)?
+        .map(|entry| entry.map(|e| e.path()))
+        .collect::<io::Result<_>>()?;
     entries.sort();
     let mut found = Vec::new();
     for entry in entries {

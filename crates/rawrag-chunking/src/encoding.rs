@@ -36,7 +36,13 @@ impl Encoding {
     /// Appends the length in bytes of each token of `text`; the lengths add up to `text.len()`.
     pub(crate) fn token_lengths(self, text: &str, lengths: &mut Vec<u16>) {
         let tables = self.tables();
-        lengths.extend(tables.bpe.encode(text).iter().map(|&id| tables.length_of(id)));
+        lengths.extend(
+            tables
+                .bpe
+                .encode(text)
+                .iter()
+                .map(|&id| tables.length_of(id)),
+        );
     }
 
     fn tables(self) -> &'static Tables {
@@ -66,8 +72,9 @@ impl Tables {
             Encoding::O200kBase => tiktoken::encoding::o200k_base(),
         };
         let ids = u32::try_from(bpe.vocab_size()).unwrap_or(u32::MAX);
-        let lengths =
-            (0..ids).map(|id| u16::try_from(bpe.decode(&[id]).len()).unwrap_or(u16::MAX)).collect();
+        let lengths = (0..ids)
+            .map(|id| u16::try_from(bpe.decode(&[id]).len()).unwrap_or(u16::MAX))
+            .collect();
         Self { bpe, lengths }
     }
 

@@ -23,7 +23,12 @@ pub enum Rendering {
 
 impl Rendering {
     fn write(self, date: Option<Timestamp>, message: &Message, out: &mut String) {
-        let Message { speaker, text, captions, .. } = message;
+        let Message {
+            speaker,
+            text,
+            captions,
+            ..
+        } = message;
         // Writing into a String cannot fail.
         let _ = match (self, date) {
             (Self::Dated, Some(date)) => write!(out, "[{date}] {speaker}: {text}"),
@@ -65,7 +70,10 @@ impl Transcript {
         for (session, _, message) in conversation.messages() {
             let start = text.len();
             rendering.write(conversation.date_of(session, message), message, &mut text);
-            entries.push(Entry { bytes: start..text.len(), session: session.0 });
+            entries.push(Entry {
+                bytes: start..text.len(),
+                session: session.0,
+            });
         }
         Self { text, entries }
     }
@@ -84,7 +92,10 @@ impl Transcript {
     /// Positions past the end are left out.
     pub fn messages(&self, positions: Range<u32>) -> &str {
         let end = (positions.end as usize).min(self.entries.len());
-        let entries = self.entries.get(positions.start as usize..end).unwrap_or_default();
+        let entries = self
+            .entries
+            .get(positions.start as usize..end)
+            .unwrap_or_default();
         match (entries.first(), entries.last()) {
             (Some(first), Some(last)) => &self.text[first.bytes.start..last.bytes.end - 1],
             _ => "",

@@ -26,7 +26,10 @@ pub enum Unit {
 
 impl Unit {
     /// Raw-RAG's windows: 256 tokens, stride 224 (B.1).
-    pub const WINDOW: Self = Self::Window { tokens: 256, overlap: 32 };
+    pub const WINDOW: Self = Self::Window {
+        tokens: 256,
+        overlap: 32,
+    };
 }
 
 /// An indexed unit of a transcript.
@@ -52,7 +55,9 @@ pub enum UnitError {
     #[error("a window of {0} tokens is out of range: choose 1 to 8192")]
     Tokens(u16),
     /// The window would not move.
-    #[error("an overlap of {overlap} tokens leaves a window of {tokens} no stride: choose less than {tokens}")]
+    #[error(
+        "an overlap of {overlap} tokens leaves a window of {tokens} no stride: choose less than {tokens}"
+    )]
     Overlap {
         /// Tokens in a window.
         tokens: u16,
@@ -158,7 +163,10 @@ mod tests {
                 })
                 .collect(),
         };
-        Conversation { id: "c".into(), sessions: sessions.into_iter().map(session).collect() }
+        Conversation {
+            id: "c".into(),
+            sessions: sessions.into_iter().map(session).collect(),
+        }
     }
 
     fn any_conversation() -> impl Strategy<Value = Conversation> {
@@ -173,7 +181,8 @@ mod tests {
 
     fn any_unit() -> impl Strategy<Value = Unit> {
         prop_oneof![
-            (1u16..300).prop_flat_map(|tokens| (Just(tokens), 0..tokens))
+            (1u16..300)
+                .prop_flat_map(|tokens| (Just(tokens), 0..tokens))
                 .prop_map(|(tokens, overlap)| Unit::Window { tokens, overlap }),
             Just(Unit::WINDOW),
             Just(Unit::Message),
@@ -255,7 +264,13 @@ mod tests {
         let window = |tokens, overlap| chunk(&transcript, Unit::Window { tokens, overlap });
         assert_eq!(window(0, 0), Err(UnitError::Tokens(0)));
         assert_eq!(window(9000, 0), Err(UnitError::Tokens(9000)));
-        assert_eq!(window(32, 32), Err(UnitError::Overlap { tokens: 32, overlap: 32 }));
+        assert_eq!(
+            window(32, 32),
+            Err(UnitError::Overlap {
+                tokens: 32,
+                overlap: 32
+            })
+        );
         assert_eq!(window(256, 32), Ok(vec![]));
     }
 }

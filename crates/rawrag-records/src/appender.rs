@@ -4,8 +4,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use crate::run::{RecordError, parse_lines};
 use crate::Record;
+use crate::run::{RecordError, parse_lines};
 
 /// Appends records of one kind to a run. Made by [`crate::Run::appender`].
 #[derive(Debug)]
@@ -19,14 +19,32 @@ pub struct Appender<R> {
 impl<R: Record> Appender<R> {
     /// Opens the file at its last whole line, cutting off a torn one.
     pub(crate) fn open(path: &Path) -> Result<(Self, Vec<R>), RecordError> {
-        let io = |source| RecordError::Io { path: path.to_owned(), source };
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(io)?;
+        let io = |source| RecordError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(io)?;
         let (records, whole) = parse_lines::<R>(path)?;
         if file.seek(SeekFrom::End(0)).map_err(io)? > whole {
-            file.set_len(whole).and_then(|()| file.sync_data()).map_err(io)?;
+            file.set_len(whole)
+                .and_then(|()| file.sync_data())
+                .map_err(io)?;
         }
         let held = records.iter().map(Record::identity).collect();
-        Ok((Self { path: path.to_owned(), file, held, record: PhantomData }, records))
+        Ok((
+            Self {
+                path: path.to_owned(),
+                file,
+                held,
+                record: PhantomData,
+            },
+            records,
+        ))
     }
 
     /// Appends one record; it is on disk when this returns.
@@ -36,12 +54,22 @@ impl<R: Record> Appender<R> {
     pub fn append(&mut self, record: &R) -> Result<(), RecordError> {
         let identity = record.identity();
         if self.held.contains(&identity) {
-            return Err(RecordError::Duplicate { path: self.path.clone(), line: self.held.len() + 1, identity });
+            return Err(RecordError::Duplicate {
+                path: self.path.clone(),
+                line: self.held.len() + 1,
+                identity,
+            });
         }
-        let io = |source| RecordError::Io { path: self.path.clone(), source };
+        let io = |source| RecordError::Io {
+            path: self.path.clone(),
+            source,
+        };
         let mut line = serde_json::to_vec(record).map_err(|e| io(e.into()))?;
         line.push(b'\n');
-        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(io)?;
+        self.file
+            .write_all(&line)
+            .and_then(|()| self.file.sync_data())
+            .map_err(io)?;
         self.held.insert(identity);
         Ok(())
     }

@@ -31,9 +31,16 @@ pub fn pack<R: Record + PartialEq>(run: &Run) -> Result<(), RecordError> {
     let records: Vec<R> = run.read()?;
     write(&packed, &records)?;
     if read::<R>(&packed)? != records {
-        return Err(column_error(&packed, "all", "does not read back as written"));
+        return Err(column_error(
+            &packed,
+            "all",
+            "does not read back as written",
+        ));
     }
-    std::fs::remove_file(&lines).map_err(|source| RecordError::Io { path: lines, source })
+    std::fs::remove_file(&lines).map_err(|source| RecordError::Io {
+        path: lines,
+        source,
+    })
 }
 
 /// Writes records as one Parquet file.
@@ -49,7 +56,10 @@ pub fn write<R: Record>(path: &Path, records: &[R]) -> Result<(), RecordError> {
             .map_err(std::io::Error::other)?;
         Ok(())
     })
-    .map_err(|source| RecordError::Io { path: path.to_owned(), source })
+    .map_err(|source| RecordError::Io {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Reads the records of a Parquet file, in file order.
@@ -57,21 +67,29 @@ pub fn write<R: Record>(path: &Path, records: &[R]) -> Result<(), RecordError> {
 /// # Errors
 /// When the file is damaged or a column is missing or of another type.
 pub fn read<R: Record>(path: &Path) -> Result<Vec<R>, RecordError> {
-    let file =
-        File::open(path).map_err(|source| RecordError::Io { path: path.to_owned(), source })?;
-    let frame =
-        ParquetReader::new(file).finish().map_err(|e| column_error(path, "all", e))?;
+    let file = File::open(path).map_err(|source| RecordError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let frame = ParquetReader::new(file)
+        .finish()
+        .map_err(|e| column_error(path, "all", e))?;
     let mut rows = vec![Map::new(); frame.height()];
     for &(name, kind, _) in R::SCHEMA.columns {
-        let column = frame.column(name).map_err(|e| column_error(path, name, e))?;
+        let column = frame
+            .column(name)
+            .map_err(|e| column_error(path, name, e))?;
         let values = values(column, kind).map_err(|e| column_error(path, name, e))?;
         for (row, value) in rows.iter_mut().zip(values) {
             row.insert(name.to_owned(), value);
         }
     }
     let parse = |(line, row)| {
-        serde_json::from_value(Value::Object(row))
-            .map_err(|source| RecordError::Damaged { path: path.to_owned(), line, source })
+        serde_json::from_value(Value::Object(row)).map_err(|source| RecordError::Damaged {
+            path: path.to_owned(),
+            line,
+            source,
+        })
     };
     (1..).zip(rows).map(parse).collect()
 }
@@ -109,13 +127,16 @@ fn series(name: &str, kind: Kind, cells: &[&Value]) -> Option<Series> {
         cells: &[&'a Value],
         read: impl Fn(&'a Value) -> Option<T>,
     ) -> Option<Vec<Option<T>>> {
-        let cell = |&cell: &&'a Value| if cell.is_null() { Some(None) } else { read(cell).map(Some) };
+        let cell = |&cell: &&'a Value| {
+            if cell.is_null() {
+                Some(None)
+            } else {
+                read(cell).map(Some)
+            }
+        };
         cells.iter().map(cell).collect()
     }
-    fn items<'a, T>(
-        cell: &'a Value,
-        read: impl Fn(&'a Value) -> Option<T>,
-    ) -> Option<Vec<T>> {
+    fn items<'a, T>(cell: &'a Value, read: impl Fn(&'a Value) -> Option<T>) -> Option<Vec<T>> {
         cell.as_array()?.iter().map(read).collect()
     }
     let u32 = |value: &Value| u32::try_from(value.as_u64()?).ok();
@@ -165,14 +186,20 @@ fn series(name: &str, kind: Kind, cells: &[&Value]) -> Option<Series> {
 
 fn values(column: &Column, kind: Kind) -> PolarsResult<Vec<Value>> {
     fn plain<T: Into<Value>>(values: impl Iterator<Item = Option<T>>) -> Vec<Value> {
-        values.map(|value| value.map_or(Value::Null, Into::into)).collect()
+        values
+            .map(|value| value.map_or(Value::Null, Into::into))
+            .collect()
     }
     let series = column.as_materialized_series();
     let lists = |read: fn(&Series) -> PolarsResult<Vec<Value>>| {
         series
             .list()?
             .amortized_iter()
-            .map(|list| list.map_or(Ok(Value::Null), |list| read(list.as_ref()).map(Value::Array)))
+            .map(|list| {
+                list.map_or(Ok(Value::Null), |list| {
+                    read(list.as_ref()).map(Value::Array)
+                })
+            })
             .collect::<PolarsResult<Vec<_>>>()
     };
     Ok(match kind {

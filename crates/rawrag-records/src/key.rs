@@ -29,7 +29,13 @@ pub struct Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { benchmark, source, conversation, question, phase } = self;
+        let Self {
+            benchmark,
+            source,
+            conversation,
+            question,
+            phase,
+        } = self;
         f.write_str(benchmark)?;
         if let Some(source) = source {
             write!(f, "/{source}")?;

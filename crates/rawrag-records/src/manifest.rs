@@ -81,7 +81,10 @@ impl Expected {
             hash.update(serde_json::json!(key).to_string());
             hash.update(b"\n");
         }
-        Self { questions: keys.len(), keys_sha256: hex(&hash.finalize()) }
+        Self {
+            questions: keys.len(),
+            keys_sha256: hex(&hash.finalize()),
+        }
     }
 }
 
@@ -156,7 +159,12 @@ impl Manifest {
             value
         };
         let mut found = Vec::new();
-        compare(&mut String::new(), &comparable(self), &comparable(other), &mut found);
+        compare(
+            &mut String::new(),
+            &comparable(self),
+            &comparable(other),
+            &mut found,
+        );
         found
     }
 }
@@ -164,7 +172,11 @@ impl Manifest {
 fn compare(at: &mut String, left: &Value, right: &Value, found: &mut Vec<Difference>) {
     let (Value::Object(l), Value::Object(r)) = (left, right) else {
         if left != right {
-            found.push(Difference { field: at.clone(), left: left.clone(), right: right.clone() });
+            found.push(Difference {
+                field: at.clone(),
+                left: left.clone(),
+                right: right.clone(),
+            });
         }
         return;
     };
@@ -175,7 +187,12 @@ fn compare(at: &mut String, left: &Value, right: &Value, found: &mut Vec<Differe
             at.push('.');
         }
         at.push_str(name);
-        compare(at, l.get(name).unwrap_or(&Value::Null), r.get(name).unwrap_or(&Value::Null), found);
+        compare(
+            at,
+            l.get(name).unwrap_or(&Value::Null),
+            r.get(name).unwrap_or(&Value::Null),
+            found,
+        );
         at.truncate(length);
     }
 }

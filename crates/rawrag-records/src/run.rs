@@ -23,30 +23,56 @@ pub enum RecordError {
     #[error("{} is not a run: it has no manifest.json", .0.display())]
     NotARun(PathBuf),
     #[error("{}: {source}", path.display())]
-    Manifest { path: PathBuf, source: serde_json::Error },
+    Manifest {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
     #[error(
         "{}: written with schema {found}, and this program reads schema {SCHEMA_VERSION}",
         path.display()
     )]
     Schema { path: PathBuf, found: u32 },
     #[error("{} line {line}: {source}", path.display())]
-    Damaged { path: PathBuf, line: usize, source: serde_json::Error },
+    Damaged {
+        path: PathBuf,
+        line: usize,
+        source: serde_json::Error,
+    },
     #[error("{} line {line}: a second record for {identity}", path.display())]
-    Duplicate { path: PathBuf, line: usize, identity: String },
+    Duplicate {
+        path: PathBuf,
+        line: usize,
+        identity: String,
+    },
     #[error(
         "{} was begun with other settings; start a new run, or restore these:\n{}",
         folder.display(),
         differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
     )]
-    Differs { folder: PathBuf, differences: Vec<Difference> },
+    Differs {
+        folder: PathBuf,
+        differences: Vec<Difference>,
+    },
     #[error("{} is being written by {holder}; wait for it or choose another run", folder.display())]
     InUse { folder: PathBuf, holder: String },
     #[error("{} is incomplete: {found} of {expected} questions; resume it first", folder.display())]
-    Incomplete { folder: PathBuf, found: usize, expected: usize },
+    Incomplete {
+        folder: PathBuf,
+        found: usize,
+        expected: usize,
+    },
     #[error("{} holds {found} questions, but not the {expected} it was begun for", folder.display())]
-    OtherQuestions { folder: PathBuf, found: usize, expected: usize },
+    OtherQuestions {
+        folder: PathBuf,
+        found: usize,
+        expected: usize,
+    },
     #[error("{}: column {column}: {problem}", path.display())]
-    Column { path: PathBuf, column: String, problem: String },
+    Column {
+        path: PathBuf,
+        column: String,
+        problem: String,
+    },
     #[error("{} is packed as Parquet; build with the `frames` feature to read it", .0.display())]
     Packed(PathBuf),
 }
@@ -58,7 +84,10 @@ impl Run {
     /// [`RecordError::Differs`] when the run there was begun with other settings, data, models or
     /// code; [`RecordError::InUse`] when another process writes to it.
     pub fn resume(folder: &Path, manifest: Manifest) -> Result<Self, RecordError> {
-        let io = |source| RecordError::Io { path: folder.to_owned(), source };
+        let io = |source| RecordError::Io {
+            path: folder.to_owned(),
+            source,
+        };
         fs::create_dir_all(folder).map_err(io)?;
         let owner = own(folder)?;
         let path = folder.join("manifest.json");
@@ -66,12 +95,26 @@ impl Run {
             let begun = read_manifest(folder)?;
             let differences = begun.differences(&manifest);
             if !differences.is_empty() {
-                return Err(RecordError::Differs { folder: folder.to_owned(), differences });
+                return Err(RecordError::Differs {
+                    folder: folder.to_owned(),
+                    differences,
+                });
             }
-            return Ok(Self { folder: folder.to_owned(), manifest: begun, _owner: Some(owner) });
+            return Ok(Self {
+                folder: folder.to_owned(),
+                manifest: begun,
+                _owner: Some(owner),
+            });
         }
-        write_aside(&path, |file| Ok(serde_json::to_writer_pretty(file, &manifest)?)).map_err(io)?;
-        Ok(Self { folder: folder.to_owned(), manifest, _owner: Some(owner) })
+        write_aside(&path, |file| {
+            Ok(serde_json::to_writer_pretty(file, &manifest)?)
+        })
+        .map_err(io)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            manifest,
+            _owner: Some(owner),
+        })
     }
 
     /// Opens a run to read it, whether JSONL or packed.
@@ -79,7 +122,11 @@ impl Run {
     /// # Errors
     /// When there is no readable manifest of this schema.
     pub fn open(folder: &Path) -> Result<Self, RecordError> {
-        Ok(Self { folder: folder.to_owned(), manifest: read_manifest(folder)?, _owner: None })
+        Ok(Self {
+            folder: folder.to_owned(),
+            manifest: read_manifest(folder)?,
+            _owner: None,
+        })
     }
 
     /// Where it is.
@@ -126,10 +173,18 @@ impl Run {
         let (found, expected) = (keys.len(), self.manifest.expected.questions);
         let folder = self.folder.clone();
         if found < expected {
-            return Err(RecordError::Incomplete { folder, found, expected });
+            return Err(RecordError::Incomplete {
+                folder,
+                found,
+                expected,
+            });
         }
         if Expected::of(&keys) != self.manifest.expected {
-            return Err(RecordError::OtherQuestions { folder, found, expected });
+            return Err(RecordError::OtherQuestions {
+                folder,
+                found,
+                expected,
+            });
         }
         Ok(())
     }
@@ -153,17 +208,29 @@ pub(crate) fn write_aside(
 
 /// Records of a JSONL file and the length in bytes of its whole lines.
 pub(crate) fn parse_lines<R: Record>(path: &Path) -> Result<(Vec<R>, u64), RecordError> {
-    let bytes =
-        fs::read(path).map_err(|source| RecordError::Io { path: path.to_owned(), source })?;
-    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let bytes = fs::read(path).map_err(|source| RecordError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let whole = bytes
+        .iter()
+        .rposition(|&byte| byte == b'\n')
+        .map_or(0, |at| at + 1);
     let mut records = Vec::new();
     let mut lines = HashMap::new();
     for (line, text) in (1..).zip(bytes[..whole].split_inclusive(|&byte| byte == b'\n')) {
-        let record: R = serde_json::from_slice(text)
-            .map_err(|source| RecordError::Damaged { path: path.to_owned(), line, source })?;
+        let record: R = serde_json::from_slice(text).map_err(|source| RecordError::Damaged {
+            path: path.to_owned(),
+            line,
+            source,
+        })?;
         if lines.insert(record.identity(), line).is_some() {
             let identity = record.identity();
-            return Err(RecordError::Duplicate { path: path.to_owned(), line, identity });
+            return Err(RecordError::Duplicate {
+                path: path.to_owned(),
+                line,
+                identity,
+            });
         }
         records.push(record);
     }
@@ -193,10 +260,16 @@ fn read_manifest(folder: &Path) -> Result<Manifest, RecordError> {
         }
         Err(source) => return Err(RecordError::Io { path, source }),
     };
-    let bad = |source| RecordError::Manifest { path: path.clone(), source };
+    let bad = |source| RecordError::Manifest {
+        path: path.clone(),
+        source,
+    };
     let Version { schema } = serde_json::from_slice(&text).map_err(bad)?;
     if schema != SCHEMA_VERSION {
-        return Err(RecordError::Schema { path, found: schema });
+        return Err(RecordError::Schema {
+            path,
+            found: schema,
+        });
     }
     serde_json::from_slice(&text).map_err(bad)
 }
@@ -204,20 +277,34 @@ fn read_manifest(folder: &Path) -> Result<Manifest, RecordError> {
 /// Takes the folder's lock, which the system gives back when the process ends however it ends.
 fn own(folder: &Path) -> Result<File, RecordError> {
     let path = folder.join("owner");
-    let io = |source| RecordError::Io { path: path.clone(), source };
-    let mut file =
-        File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
+    let io = |source| RecordError::Io {
+        path: path.clone(),
+        source,
+    };
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(io)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let holder = fs::read_to_string(&path).unwrap_or_default();
             return Err(RecordError::InUse {
                 folder: folder.to_owned(),
-                holder: if holder.is_empty() { "another process".to_owned() } else { holder },
+                holder: if holder.is_empty() {
+                    "another process".to_owned()
+                } else {
+                    holder
+                },
             });
         }
         Err(TryLockError::Error(source)) => return Err(io(source)),
     }
-    file.set_len(0).and_then(|()| write!(file, "process {}", std::process::id())).map_err(io)?;
+    file.set_len(0)
+        .and_then(|()| write!(file, "process {}", std::process::id()))
+        .map_err(io)?;
     Ok(file)
 }

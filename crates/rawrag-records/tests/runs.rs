@@ -44,15 +44,24 @@ fn manifest(records: &[Retrieval]) -> Manifest {
     Manifest {
         schema: SCHEMA_VERSION,
         name: "test".into(),
-        system: System { name: "raw-rag".into(), version: "1".into() },
+        system: System {
+            name: "raw-rag".into(),
+            version: "1".into(),
+        },
         benchmark: "locomo".into(),
-        data: Data { sha256: "ab".into(), release: None },
+        data: Data {
+            sha256: "ab".into(),
+            release: None,
+        },
         expected: Expected::of(&keys),
         settings: json!({"retrieval": {"k": 15, "shortlist": 128}}),
         models: Default::default(),
         prompts: Default::default(),
         seed: 0,
-        code: Code { version: "0".into(), sources: "cd".into() },
+        code: Code {
+            version: "0".into(),
+            sources: "cd".into(),
+        },
         machine: Machine::default(),
         started: "2026-01-01T00:00:00Z".into(),
     }
@@ -98,10 +107,16 @@ fn damage_before_the_last_line_is_an_error_that_names_the_line() {
     let run = Run::resume(folder.path(), manifest(&[])).unwrap();
     let (mut appender, _) = run.appender().unwrap();
     appender.append(&retrieval("q0")).unwrap();
-    let mut file = fs::File::options().append(true).open(lines(folder.path())).unwrap();
+    let mut file = fs::File::options()
+        .append(true)
+        .open(lines(folder.path()))
+        .unwrap();
     file.write_all(b"{\"benchmark\": \"loc\n").unwrap();
     let error = run.read::<Retrieval>().unwrap_err();
-    assert!(matches!(error, RecordError::Damaged { line: 2, .. }), "{error}");
+    assert!(
+        matches!(error, RecordError::Damaged { line: 2, .. }),
+        "{error}"
+    );
 }
 
 #[test]
@@ -110,14 +125,20 @@ fn the_same_question_twice_is_an_error() {
     let run = Run::resume(folder.path(), manifest(&[])).unwrap();
     let (mut appender, _) = run.appender().unwrap();
     appender.append(&retrieval("q0")).unwrap();
-    assert!(matches!(appender.append(&retrieval("q0")), Err(RecordError::Duplicate { .. })));
+    assert!(matches!(
+        appender.append(&retrieval("q0")),
+        Err(RecordError::Duplicate { .. })
+    ));
     let mut after = retrieval("q0");
     after.phase = Some(Phase::After);
     appender.append(&after).unwrap();
     let text = fs::read_to_string(lines(folder.path())).unwrap();
     fs::write(lines(folder.path()), format!("{text}{text}")).unwrap();
     let error = run.read::<Retrieval>().unwrap_err();
-    assert!(matches!(error, RecordError::Duplicate { line: 3, .. }), "{error}");
+    assert!(
+        matches!(error, RecordError::Duplicate { line: 3, .. }),
+        "{error}"
+    );
 }
 
 /// goldenmatch#2591: a run taken up under other settings measures nothing.
@@ -144,7 +165,12 @@ fn a_run_being_written_names_its_owner() {
     let folder = tempfile::tempdir().unwrap();
     let _owner = Run::resume(folder.path(), manifest(&[])).unwrap();
     let error = Run::resume(folder.path(), manifest(&[])).unwrap_err();
-    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("process {}", std::process::id())),
+        "{error}"
+    );
     assert!(Run::open(folder.path()).is_ok());
 }
 
@@ -155,10 +181,17 @@ fn an_incomplete_run_is_never_silently_smaller() {
     let run = Run::resume(folder.path(), manifest(&all)).unwrap();
     assert!(matches!(
         run.require_complete(&all[..1]),
-        Err(RecordError::Incomplete { found: 1, expected: 2, .. })
+        Err(RecordError::Incomplete {
+            found: 1,
+            expected: 2,
+            ..
+        })
     ));
     let other = [retrieval("q0"), retrieval("q2")];
-    assert!(matches!(run.require_complete(&other), Err(RecordError::OtherQuestions { .. })));
+    assert!(matches!(
+        run.require_complete(&other),
+        Err(RecordError::OtherQuestions { .. })
+    ));
     let swapped = [all[1].clone(), all[0].clone()];
     run.require_complete(&swapped).unwrap();
 }

@@ -3,8 +3,18 @@
 use rawrag_corpus::Timestamp;
 
 const MONTHS: [&str; 12] = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
 ];
 
 /// The words of a question, as far as they name speakers or months.
@@ -33,9 +43,10 @@ impl Cues {
                 if word && (at == 0 || written[at] == words[at]) {
                     return None;
                 }
-                let year = words.iter().skip(at + 1).take(2).find_map(|word| {
-                    word.parse().ok().filter(|year| (1900..2100).contains(year))
-                });
+                let year =
+                    words.iter().skip(at + 1).take(2).find_map(|word| {
+                        word.parse().ok().filter(|year| (1900..2100).contains(year))
+                    });
                 Some(Month { month, year })
             })
             .collect();
@@ -51,12 +62,15 @@ impl Cues {
     /// Whether the question names the month of `date`, and its year where it gives one.
     pub(crate) fn dates(&self, date: Timestamp) -> bool {
         let (month, year) = (date.local.month(), date.local.year());
-        self.months.iter().any(|named| named.month == month && named.year.is_none_or(|y| y == year))
+        self.months
+            .iter()
+            .any(|named| named.month == month && named.year.is_none_or(|y| y == year))
     }
 }
 
 fn split(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]

@@ -92,7 +92,9 @@ pub fn assemble(
 ) -> Assembled {
     let entries = |expand| entries(conversation, transcript, chosen, settings, expand);
     let mut assembled = entries(settings.expand);
-    let Some(budget) = settings.budget else { return assembled };
+    let Some(budget) = settings.budget else {
+        return assembled;
+    };
     if assembled.total_tokens() > budget.tokens && budget.expansion_first && settings.expand {
         assembled = entries(false);
     }
@@ -131,7 +133,11 @@ fn entries(
     let mut assembled = Assembled::default();
     for i in order {
         let chunk = chosen[i];
-        let span = if expand { whole_messages(transcript, chunk) } else { chunk.shown.clone() };
+        let span = if expand {
+            whole_messages(transcript, chunk)
+        } else {
+            chunk.shown.clone()
+        };
         let parts = match settings.repeats {
             Repeats::Keep => vec![span],
             Repeats::Remove => unseen(span, &mut shown),
@@ -173,8 +179,15 @@ fn header(conversation: &Conversation, chunk: &Chunk, number: usize, out: &mut S
 
 fn whole_messages(transcript: &Transcript, chunk: &Chunk) -> Range<usize> {
     let entries = transcript.entries();
-    let at = |message: u32| entries.get(message as usize).map(|entry| entry.bytes.clone());
-    match (at(chunk.messages.start), at(chunk.messages.end.saturating_sub(1))) {
+    let at = |message: u32| {
+        entries
+            .get(message as usize)
+            .map(|entry| entry.bytes.clone())
+    };
+    match (
+        at(chunk.messages.start),
+        at(chunk.messages.end.saturating_sub(1)),
+    ) {
         (Some(first), Some(last)) => first.start..last.end - 1,
         _ => chunk.shown.clone(),
     }
@@ -226,26 +239,41 @@ mod tests {
         Conversation {
             id: "c".into(),
             sessions: vec![
-                session("s1", Some("2025-03-02T09:15"), &["one two three four five six", "seven eight"]),
+                session(
+                    "s1",
+                    Some("2025-03-02T09:15"),
+                    &["one two three four five six", "seven eight"],
+                ),
                 session("s2", None, &["nine ten eleven twelve.\n", "Größe 👩🏽‍🚀"]),
             ],
         }
     }
 
-    fn with<T>(unit: Unit, use_chunks: impl FnOnce(&Conversation, &Transcript, &[Chunk]) -> T) -> T {
+    fn with<T>(
+        unit: Unit,
+        use_chunks: impl FnOnce(&Conversation, &Transcript, &[Chunk]) -> T,
+    ) -> T {
         let conversation = conversation();
         let transcript = Transcript::new(&conversation, Rendering::Speaker);
         let chunks = chunk(&transcript, unit).expect("sizes in range");
         use_chunks(&conversation, &transcript, &chunks)
     }
 
-    const WINDOW: Unit = Unit::Window { tokens: 8, overlap: 4 };
+    const WINDOW: Unit = Unit::Window {
+        tokens: 8,
+        overlap: 4,
+    };
 
     #[test]
     fn entries_carry_number_session_and_date() {
         let text = with(Unit::Message, |conversation, transcript, chunks| {
-            assemble(conversation, transcript, &[&chunks[2], &chunks[0]], &EvidenceSettings::default())
-                .text()
+            assemble(
+                conversation,
+                transcript,
+                &[&chunks[2], &chunks[0]],
+                &EvidenceSettings::default(),
+            )
+            .text()
         });
         assert_eq!(
             text,
@@ -256,13 +284,32 @@ mod tests {
 
     #[test]
     fn expansion_shows_whole_messages_and_removal_shows_them_once() {
-        let settings = |repeats| EvidenceSettings { expand: true, order: Order::Source, repeats, budget: None };
+        let settings = |repeats| EvidenceSettings {
+            expand: true,
+            order: Order::Source,
+            repeats,
+            budget: None,
+        };
         with(WINDOW, |conversation, transcript, chunks| {
             let chosen = [&chunks[1], &chunks[0]];
             let kept = assemble(conversation, transcript, &chosen, &settings(Repeats::Keep)).text();
-            assert_eq!(kept.matches("one two three four five six").count(), 2, "{kept}");
-            let once = assemble(conversation, transcript, &chosen, &settings(Repeats::Remove)).text();
-            assert_eq!(once.matches("one two three four five six").count(), 1, "{once}");
+            assert_eq!(
+                kept.matches("one two three four five six").count(),
+                2,
+                "{kept}"
+            );
+            let once = assemble(
+                conversation,
+                transcript,
+                &chosen,
+                &settings(Repeats::Remove),
+            )
+            .text();
+            assert_eq!(
+                once.matches("one two three four five six").count(),
+                1,
+                "{once}"
+            );
             assert_eq!(once.matches("seven eight").count(), 1, "{once}");
         });
     }
@@ -272,8 +319,14 @@ mod tests {
         with(Unit::Message, |conversation, transcript, chunks| {
             let chosen: Vec<&Chunk> = chunks.iter().collect();
             let assembled = |tokens, expansion_first| {
-                let budget = Some(Budget { tokens, expansion_first });
-                let settings = EvidenceSettings { budget, ..EvidenceSettings::default() };
+                let budget = Some(Budget {
+                    tokens,
+                    expansion_first,
+                });
+                let settings = EvidenceSettings {
+                    budget,
+                    ..EvidenceSettings::default()
+                };
                 assemble(conversation, transcript, &chosen, &settings)
             };
             let all = assembled(1000, false);

@@ -71,11 +71,19 @@ impl LateInteraction {
         visible: impl Fn(usize) -> bool + Sync,
     ) -> Result<Vec<f32>, RetrievalError> {
         if self.contexts.is_empty() {
-            let problem = "needs at least one pair of messages before and after, as [[0, 0]]".into();
-            return Err(RetrievalError::Setting { field: "late_interaction.contexts", problem });
+            let problem =
+                "needs at least one pair of messages before and after, as [[0, 0]]".into();
+            return Err(RetrievalError::Setting {
+                field: "late_interaction.contexts",
+                problem,
+            });
         }
         let mut maxima = tokens.maxima(query)?;
-        for (row, best) in maxima.values.chunks_exact_mut(maxima.pieces.max(1)).enumerate() {
+        for (row, best) in maxima
+            .values
+            .chunks_exact_mut(maxima.pieces.max(1))
+            .enumerate()
+        {
             if !visible(row) {
                 best.fill(f32::NEG_INFINITY);
             }
@@ -113,7 +121,9 @@ impl LateInteraction {
             best.sort_unstable_by(|a, b| b.total_cmp(a));
             best.truncate(BEST);
             let mean = best.iter().sum::<f32>() / best.len().max(1) as f32;
-            scores.iter_mut().for_each(|score| *score += self.session * mean);
+            scores
+                .iter_mut()
+                .for_each(|score| *score += self.session * mean);
             rest = after;
         }
     }
@@ -152,7 +162,9 @@ impl LateInteraction {
         for (near, facts) in (first..).zip(&facts[first..=last]) {
             if facts.session == session {
                 let best = &maxima.values[near * maxima.pieces..][..maxima.pieces];
-                wide.iter_mut().zip(best).for_each(|(wide, &best)| *wide = wide.max(best));
+                wide.iter_mut()
+                    .zip(best)
+                    .for_each(|(wide, &best)| *wide = wide.max(best));
             }
         }
     }
@@ -164,7 +176,11 @@ fn weighted_mean(best: &[f32], weights: &[f32]) -> f32 {
     if total <= 0.0 {
         return f32::NEG_INFINITY;
     }
-    best.iter().zip(weights).map(|(best, weight)| best * weight).sum::<f32>() / total
+    best.iter()
+        .zip(weights)
+        .map(|(best, weight)| best * weight)
+        .sum::<f32>()
+        / total
 }
 
 #[cfg(test)]
@@ -192,12 +208,22 @@ mod tests {
 
     fn facts(sessions: &[u32]) -> Vec<MessageFacts> {
         let date = "2023-06-01".parse().ok();
-        let fact = |&session| MessageFacts { session, speaker: format!("S{session}"), date };
+        let fact = |&session| MessageFacts {
+            session,
+            speaker: format!("S{session}"),
+            date,
+        };
         sessions.iter().map(fact).collect()
     }
 
     fn plain(contexts: &[[u8; 2]]) -> LateInteraction {
-        LateInteraction { contexts: contexts.to_vec(), idf: false, speaker: 0.0, month: 0.0, session: 0.0 }
+        LateInteraction {
+            contexts: contexts.to_vec(),
+            idf: false,
+            speaker: 0.0,
+            month: 0.0,
+            session: 0.0,
+        }
     }
 
     #[test]
@@ -205,7 +231,9 @@ mod tests {
         let index = index(&[&[1], &[2], &[3], &[4]]);
         let facts = facts(&[0, 0, 1, 1]);
         let score = |contexts: &[[u8; 2]]| {
-            plain(contexts).score(&index, &facts, "", &text(&[1, 2, 3]), |_| true).expect("fits")
+            plain(contexts)
+                .score(&index, &facts, "", &text(&[1, 2, 3]), |_| true)
+                .expect("fits")
         };
         let third = 1.0 / 3.0;
         assert_eq!(score(&[[0, 0]]), [third, third, third, 0.0]);
@@ -216,7 +244,10 @@ mod tests {
     #[test]
     fn rare_words_weigh_more() {
         let index = index(&[&[1, 2], &[1, 3], &[1]]);
-        let settings = LateInteraction { idf: true, ..plain(&[[0, 0]]) };
+        let settings = LateInteraction {
+            idf: true,
+            ..plain(&[[0, 0]])
+        };
         let scores = settings.score(&index, &facts(&[0, 1, 2]), "", &text(&[1, 2]), |_| true);
         let idf = |df: f32| (1.0 + (3.0 - df + 0.5) / (df + 0.5)).ln();
         let expected = idf(3.0) / (idf(3.0) + idf(1.0));
@@ -229,7 +260,9 @@ mod tests {
         let index = index(&[&[1], &[2]]);
         let facts = facts(&[0, 0]);
         let score = |visible: fn(usize) -> bool| {
-            plain(&[[1, 0]]).score(&index, &facts, "", &text(&[1]), visible).expect("fits")
+            plain(&[[1, 0]])
+                .score(&index, &facts, "", &text(&[1]), visible)
+                .expect("fits")
         };
         assert_eq!(score(|_| true), [1.0, 1.0]);
         assert_eq!(score(|row| row == 1)[0], f32::NEG_INFINITY);
@@ -239,9 +272,19 @@ mod tests {
     #[test]
     fn named_speakers_and_months_are_preferred() {
         let index = index(&[&[1], &[1]]);
-        let settings = LateInteraction { speaker: 0.1, month: 0.2, ..plain(&[[0, 0]]) };
+        let settings = LateInteraction {
+            speaker: 0.1,
+            month: 0.2,
+            ..plain(&[[0, 0]])
+        };
         let facts = facts(&[0, 1]);
-        let scores = settings.score(&index, &facts, "What did s1 say in June?", &text(&[1]), |_| true);
+        let scores = settings.score(
+            &index,
+            &facts,
+            "What did s1 say in June?",
+            &text(&[1]),
+            |_| true,
+        );
         let scores = scores.expect("fits");
         assert!((scores[0] - 1.2).abs() < 1e-6 && (scores[1] - 1.3).abs() < 1e-6);
     }
@@ -249,14 +292,21 @@ mod tests {
     #[test]
     fn a_good_session_lifts_its_messages() {
         let index = index(&[&[1], &[2], &[3], &[3]]);
-        let settings = LateInteraction { session: 0.5, ..plain(&[[0, 0]]) };
-        let scores = settings.score(&index, &facts(&[0, 0, 1, 1]), "", &text(&[1]), |row| row != 3);
+        let settings = LateInteraction {
+            session: 0.5,
+            ..plain(&[[0, 0]])
+        };
+        let scores = settings.score(&index, &facts(&[0, 0, 1, 1]), "", &text(&[1]), |row| {
+            row != 3
+        });
         assert_eq!(scores.expect("fits"), [1.25, 0.25, 0.0, f32::NEG_INFINITY]);
     }
 
     #[test]
     fn no_context_is_refused() {
-        let error = plain(&[]).score(&index(&[]), &[], "", &text(&[1]), |_| true).unwrap_err();
+        let error = plain(&[])
+            .score(&index(&[]), &[], "", &text(&[1]), |_| true)
+            .unwrap_err();
         assert!(error.to_string().starts_with("late_interaction.contexts: "));
     }
 }

@@ -37,9 +37,7 @@ pub use error::RetrievalError;
 pub use evidence::{Assembled, Budget, EvidenceSettings, Order, Repeats, assemble};
 pub use late_interaction::LateInteraction;
 pub use order::{Scored, best, best_of};
-pub use retriever::{
-    Found, HistoryIndex, Item, Method, Models, RerankKind, Retriever, Settings,
-};
+pub use retriever::{Found, HistoryIndex, Item, Method, Models, RerankKind, Retriever, Settings};
 pub use store::{Hit, Ingested, Store, StoreError};
 pub use tokens::TokenIndex;
 pub use vectors::VectorIndex;

@@ -15,7 +15,14 @@ pub struct Scored {
 /// # Errors
 /// [`RetrievalError::NotANumber`] with the row whose score is NaN.
 pub fn best(scores: &[f32], n: usize) -> Result<Vec<Scored>, RetrievalError> {
-    best_of(scores.iter().copied().enumerate().map(|(row, score)| (row as u32, score)), n)
+    best_of(
+        scores
+            .iter()
+            .copied()
+            .enumerate()
+            .map(|(row, score)| (row as u32, score)),
+        n,
+    )
 }
 
 /// The same over some of the rows.
@@ -45,14 +52,25 @@ pub fn best_of(
 pub(crate) fn key(row: u32, score: f32) -> u64 {
     // Adding zero makes the two zeros one; the rest maps floats to integers of the same order.
     let bits = (score + 0.0).to_bits();
-    let ascending = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
+    let ascending = if bits >> 31 == 1 {
+        !bits
+    } else {
+        bits | 1 << 31
+    };
     u64::from(!ascending) << 32 | u64::from(row)
 }
 
 pub(crate) fn scored(key: u64) -> Scored {
     let ascending = !((key >> 32) as u32);
-    let bits = if ascending >> 31 == 1 { ascending & !(1 << 31) } else { !ascending };
-    Scored { row: key as u32, score: f32::from_bits(bits) }
+    let bits = if ascending >> 31 == 1 {
+        ascending & !(1 << 31)
+    } else {
+        !ascending
+    };
+    Scored {
+        row: key as u32,
+        score: f32::from_bits(bits),
+    }
 }
 
 #[cfg(test)]

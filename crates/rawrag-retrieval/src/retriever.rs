@@ -92,7 +92,11 @@ impl Models {
     /// One local encoder for vectors and token vectors, and no cross-encoder.
     pub fn local(model: Minilm) -> Self {
         let model = Arc::new(model);
-        Self { embedder: model.clone(), tokens: Some(model), reranker: None }
+        Self {
+            embedder: model.clone(),
+            tokens: Some(model),
+            reranker: None,
+        }
     }
 }
 
@@ -149,7 +153,10 @@ impl Retriever {
     /// given.
     pub fn new(settings: Settings, models: Models) -> Result<Self, RetrievalError> {
         let wrong = |field, problem: &str| {
-            Err(RetrievalError::Setting { field, problem: problem.to_owned() })
+            Err(RetrievalError::Setting {
+                field,
+                problem: problem.to_owned(),
+            })
         };
         let (shortlist, top_turns) = match settings.ranking {
             Method::Rerank { shortlist, .. } => (shortlist, 1),
@@ -160,19 +167,36 @@ impl Retriever {
             return wrong("k", "0 items would be no evidence; ask for at least 1");
         }
         if shortlist == 0 {
-            return wrong("ranking.shortlist", "0 chunks leave nothing to rank; Raw-RAG has 128");
+            return wrong(
+                "ranking.shortlist",
+                "0 chunks leave nothing to rank; Raw-RAG has 128",
+            );
         }
         if top_turns == 0 {
-            return wrong("ranking.top_turns", "0 turns give no score; Nano-Memory has 1");
+            return wrong(
+                "ranking.top_turns",
+                "0 turns give no score; Nano-Memory has 1",
+            );
         }
         if settings.uses_turns() && settings.chunks != Unit::Session {
-            return wrong("chunks.unit", "ranking by turns ranks sessions: choose unit = \"session\"");
+            return wrong(
+                "chunks.unit",
+                "ranking by turns ranks sessions: choose unit = \"session\"",
+            );
         }
         if settings.uses_tokens() && models.tokens.is_none() {
-            return wrong("ranking", "late interaction needs a model that gives token vectors");
+            return wrong(
+                "ranking",
+                "late interaction needs a model that gives token vectors",
+            );
         }
-        let by_cross_encoder =
-            matches!(settings.ranking, Method::Rerank { by: RerankKind::CrossEncoder, .. });
+        let by_cross_encoder = matches!(
+            settings.ranking,
+            Method::Rerank {
+                by: RerankKind::CrossEncoder,
+                ..
+            }
+        );
         if by_cross_encoder && models.reranker.is_none() {
             return wrong("ranking.by", "a cross-encoder is needed and none is loaded");
         }
@@ -189,7 +213,11 @@ impl Retriever {
     /// # Errors
     /// When sizes of chunks are out of range or a model cannot compute.
     pub fn index(&self, conversation: &Conversation) -> Result<HistoryIndex, RetrievalError> {
-        let Settings { chunks: unit, rendering, .. } = self.settings;
+        let Settings {
+            chunks: unit,
+            rendering,
+            ..
+        } = self.settings;
         let transcript = Transcript::new(conversation, rendering);
         let chunks = chunk(&transcript, unit)?;
         let facts = conversation
@@ -215,8 +243,9 @@ impl Retriever {
         if self.settings.uses_tokens() {
             let model = self.models.tokens.as_deref().ok_or_else(missing_tokens)?;
             let spoken = Transcript::new(conversation, Rendering::Speaker);
-            let texts: Vec<&str> =
-                (0..history.facts.len() as u32).map(|m| spoken.messages(m..m + 1)).collect();
+            let texts: Vec<&str> = (0..history.facts.len() as u32)
+                .map(|m| spoken.messages(m..m + 1))
+                .collect();
             let mut tokens = TokenIndex::new(model.dimension());
             for text in model.encode_tokens(&texts)? {
                 history.truncated += usize::from(text.truncated);
@@ -256,14 +285,25 @@ impl Retriever {
             let scores = visible.iter().map(|&row| (row, scores[row as usize]));
             let items = best_of(scores, k)?
                 .into_iter()
-                .map(|s| Item { chunk: s.row, score: s.score, dense: None })
+                .map(|s| Item {
+                    chunk: s.row,
+                    score: s.score,
+                    dense: None,
+                })
                 .collect();
-            Ok(Found { available, shortlist, items })
+            Ok(Found {
+                available,
+                shortlist,
+                items,
+            })
         };
         match self.settings.ranking {
             Method::TurnIsolation { top_turns } => {
                 let turns = self.cosines(history, question)?;
-                plain(&turn_isolation(&turns, &history.turns, top_turns), available)
+                plain(
+                    &turn_isolation(&turns, &history.turns, top_turns),
+                    available,
+                )
             }
             Method::LateInteraction => {
                 let scores = self.interact(history, question, &visible_message)?;
@@ -302,10 +342,18 @@ impl Retriever {
                     .into_iter()
                     .map(|scored| {
                         let (chunk, score, cosine, rank) = by_row[scored.row as usize];
-                        Item { chunk, score, dense: Some((cosine, rank)) }
+                        Item {
+                            chunk,
+                            score,
+                            dense: Some((cosine, rank)),
+                        }
                     })
                     .collect();
-                Ok(Found { available, shortlist: candidates.len(), items })
+                Ok(Found {
+                    available,
+                    shortlist: candidates.len(),
+                    items,
+                })
             }
         }
     }
@@ -316,8 +364,15 @@ impl Retriever {
         } else {
             Vec::new()
         };
-        let rows = if self.settings.uses_turns() { &turns } else { &history.chunks };
-        let texts: Vec<&str> = rows.iter().map(|row| history.transcript.shown(row)).collect();
+        let rows = if self.settings.uses_turns() {
+            &turns
+        } else {
+            &history.chunks
+        };
+        let texts: Vec<&str> = rows
+            .iter()
+            .map(|row| history.transcript.shown(row))
+            .collect();
         let embeddings = self.models.embedder.embed(&texts)?;
         history.truncated += embeddings.truncated;
         history.turns = sessions_of(&history.chunks, &turns);
@@ -333,7 +388,9 @@ impl Retriever {
 
     /// The question's cosine to every row of the dense index.
     fn cosines(&self, history: &HistoryIndex, question: &str) -> Result<Vec<f32>, RetrievalError> {
-        let Some(index) = &history.dense else { return Ok(Vec::new()) };
+        let Some(index) = &history.dense else {
+            return Ok(Vec::new());
+        };
         index.scores(&self.models.embedder.embed(&[question])?.vectors)
     }
 
@@ -351,7 +408,11 @@ impl Retriever {
         let query = encode(model, question)?;
         let settings = &self.settings.late_interaction;
         let messages = settings.score(tokens, &history.facts, question, &query, visible)?;
-        let kept = if matches!(self.settings.chunks, Unit::Window { .. }) { WINDOW_BEST } else { 1 };
+        let kept = if matches!(self.settings.chunks, Unit::Window { .. }) {
+            WINDOW_BEST
+        } else {
+            1
+        };
         let chunk = |chunk: &Chunk| {
             let mut scores =
                 messages[chunk.messages.start as usize..chunk.messages.end as usize].to_vec();
@@ -371,7 +432,9 @@ impl Retriever {
         question: &str,
         rows: &[u32],
     ) -> Result<Vec<f32>, RetrievalError> {
-        let Some(reranker) = self.models.reranker.as_deref() else { return Ok(Vec::new()) };
+        let Some(reranker) = self.models.reranker.as_deref() else {
+            return Ok(Vec::new());
+        };
         let shown = |&row: &u32| history.transcript.shown(&history.chunks[row as usize]);
         let passages: Vec<&str> = rows.iter().map(shown).collect();
         Ok(reranker.score(question, &passages)?.scores)
@@ -388,27 +451,43 @@ impl Settings {
     pub fn uses_tokens(&self) -> bool {
         matches!(
             self.ranking,
-            Method::LateInteraction | Method::Rerank { by: RerankKind::LateInteraction, .. }
+            Method::LateInteraction
+                | Method::Rerank {
+                    by: RerankKind::LateInteraction,
+                    ..
+                }
         )
     }
 
     fn uses_turns(&self) -> bool {
-        matches!(self.ranking, Method::TurnIsolation { .. } | Method::TurnMean)
+        matches!(
+            self.ranking,
+            Method::TurnIsolation { .. } | Method::TurnMean
+        )
     }
 }
 
 /// Encodes one text.
 pub(crate) fn encode(model: &dyn TokenEncoder, text: &str) -> Result<TokenVectors, RetrievalError> {
-    model.encode_tokens(&[text])?.pop().ok_or_else(missing_tokens)
+    model
+        .encode_tokens(&[text])?
+        .pop()
+        .ok_or_else(missing_tokens)
 }
 
 fn missing_tokens() -> RetrievalError {
     let problem = "the model gave no token vectors".to_owned();
-    RetrievalError::Setting { field: "ranking", problem }
+    RetrievalError::Setting {
+        field: "ranking",
+        problem,
+    }
 }
 
 /// For each chunk, which of the turns lie in it.
 fn sessions_of(chunks: &[Chunk], turns: &[Chunk]) -> Vec<Range<usize>> {
     let at = |message: u32| turns.partition_point(|turn| turn.messages.start < message);
-    chunks.iter().map(|chunk| at(chunk.messages.start)..at(chunk.messages.end)).collect()
+    chunks
+        .iter()
+        .map(|chunk| at(chunk.messages.start)..at(chunk.messages.end))
+        .collect()
 }

@@ -8,7 +8,11 @@ pub(crate) fn turn_isolation(turns: &[f32], sessions: &[Range<usize>], top: usiz
     let score = |session: &Range<usize>| {
         let mut best: Vec<f32> = turns[session.clone()].to_vec();
         best.sort_by(|a, b| b.total_cmp(a));
-        best.iter().copied().take(top).reduce(|sum, x| sum + x).unwrap_or(f32::NEG_INFINITY)
+        best.iter()
+            .copied()
+            .take(top)
+            .reduce(|sum, x| sum + x)
+            .unwrap_or(f32::NEG_INFINITY)
     };
     sessions.iter().map(score).collect()
 }
@@ -36,8 +40,14 @@ mod tests {
     fn a_session_is_as_good_as_its_best_turn_and_an_empty_one_is_last() {
         let turns = [0.2, 0.9, 0.5, 0.4];
         let sessions = [0..2, 2..2, 2..4];
-        assert_eq!(turn_isolation(&turns, &sessions, 1), [0.9, f32::NEG_INFINITY, 0.5]);
-        assert_eq!(turn_isolation(&turns, &sessions, 2), [0.9 + 0.2, f32::NEG_INFINITY, 0.5 + 0.4]);
+        assert_eq!(
+            turn_isolation(&turns, &sessions, 1),
+            [0.9, f32::NEG_INFINITY, 0.5]
+        );
+        assert_eq!(
+            turn_isolation(&turns, &sessions, 2),
+            [0.9 + 0.2, f32::NEG_INFINITY, 0.5 + 0.4]
+        );
     }
 
     #[test]

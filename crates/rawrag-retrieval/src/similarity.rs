@@ -52,7 +52,11 @@ impl Lanes for [f32; LANES] {
     fn add_product(mut self, a: Self, b: Self) -> Self {
         for ((sum, a), b) in self.iter_mut().zip(a).zip(b) {
             // Without the instruction, `mul_add` is a slow call into the C library.
-            *sum = if cfg!(target_arch = "aarch64") { a.mul_add(b, *sum) } else { *sum + a * b };
+            *sum = if cfg!(target_arch = "aarch64") {
+                a.mul_add(b, *sum)
+            } else {
+                *sum + a * b
+            };
         }
         self
     }
@@ -80,7 +84,10 @@ mod x86 {
     }
 
     // SAFETY (of this impl): only `avx512` makes these lanes, where the processor has them.
-    #[expect(clippy::undocumented_unsafe_blocks, reason = "the reason stands above for all of them")]
+    #[expect(
+        clippy::undocumented_unsafe_blocks,
+        reason = "the reason stands above for all of them"
+    )]
     impl Lanes for __m512 {
         #[inline(always)]
         fn zero() -> Self {
@@ -106,7 +113,10 @@ mod x86 {
     }
 
     // SAFETY (of this impl): only `avx2` makes these lanes, where the processor has them.
-    #[expect(clippy::undocumented_unsafe_blocks, reason = "the reason stands above for all of them")]
+    #[expect(
+        clippy::undocumented_unsafe_blocks,
+        reason = "the reason stands above for all of them"
+    )]
     impl Lanes for [__m256; 2] {
         #[inline(always)]
         fn zero() -> Self {
@@ -115,12 +125,22 @@ mod x86 {
 
         #[inline(always)]
         fn load(from: &[f32; LANES]) -> Self {
-            unsafe { [_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from.as_ptr().add(8))] }
+            unsafe {
+                [
+                    _mm256_loadu_ps(from.as_ptr()),
+                    _mm256_loadu_ps(from.as_ptr().add(8)),
+                ]
+            }
         }
 
         #[inline(always)]
         fn add_product(self, a: Self, b: Self) -> Self {
-            unsafe { [_mm256_fmadd_ps(a[0], b[0], self[0]), _mm256_fmadd_ps(a[1], b[1], self[1])] }
+            unsafe {
+                [
+                    _mm256_fmadd_ps(a[0], b[0], self[0]),
+                    _mm256_fmadd_ps(a[1], b[1], self[1]),
+                ]
+            }
         }
 
         #[inline(always)]
@@ -147,7 +167,10 @@ fn tiles<L: Lanes>(queries: &[f32], rows: &[f32], dimension: usize, out: &mut [f
         row_tile::<L, ROWS>(queries, rows, dimension, out);
     }
     let (rest, out) = (tiles.remainder(), outs.into_remainder());
-    for (row, out) in rest.chunks_exact(dimension).zip(out.chunks_exact_mut(count)) {
+    for (row, out) in rest
+        .chunks_exact(dimension)
+        .zip(out.chunks_exact_mut(count))
+    {
         row_tile::<L, 1>(queries, row, dimension, out);
     }
 }

@@ -203,10 +203,16 @@ impl Store {
             }
             Err(source) => return Err(StoreError::Io { path, source }),
         };
-        let about: About = serde_json::from_slice(&text)
-            .map_err(|source| StoreError::Damaged { path, line: 1, source })?;
+        let about: About = serde_json::from_slice(&text).map_err(|source| StoreError::Damaged {
+            path,
+            line: 1,
+            source,
+        })?;
         if about.schema != SCHEMA {
-            return Err(StoreError::Schema { folder: folder.to_owned(), found: about.schema });
+            return Err(StoreError::Schema {
+                folder: folder.to_owned(),
+                found: about.schema,
+            });
         }
         if about.model != *model.identity() {
             return Err(StoreError::OtherModel {
@@ -220,14 +226,25 @@ impl Store {
         let path = generation.join("tokens.f16");
         let file = open_file(&path)?;
         // SAFETY: a store's files are only appended to or replaced, never changed in place.
-        let map = unsafe { Mmap::map(&file) }
-            .map_err(|source| StoreError::Io { path: path.clone(), source })?;
+        let map = unsafe { Mmap::map(&file) }.map_err(|source| StoreError::Io {
+            path: path.clone(),
+            source,
+        })?;
         let rows = lines.iter().map(Line::pieces);
-        let tokens = TokenIndex::mapped(about.dimension, map, rows)
-            .map_err(|_| StoreError::Short(path))?;
+        let tokens =
+            TokenIndex::mapped(about.dimension, map, rows).map_err(|_| StoreError::Short(path))?;
         let live = live(&lines);
         let facts = facts(&lines);
-        Ok(Self { folder: folder.to_owned(), model, about, lines, live, facts, tokens, owner: None })
+        Ok(Self {
+            folder: folder.to_owned(),
+            model,
+            about,
+            lines,
+            live,
+            facts,
+            tokens,
+            owner: None,
+        })
     }
 
     /// Opens a store to add to it, or makes an empty one.
@@ -235,8 +252,10 @@ impl Store {
     /// # Errors
     /// As [`Self::open`], and when another process is writing to it.
     pub fn open_to_write(folder: &Path, model: Arc<dyn TokenEncoder>) -> Result<Self, StoreError> {
-        fs::create_dir_all(folder)
-            .map_err(|source| StoreError::Io { path: folder.to_owned(), source })?;
+        fs::create_dir_all(folder).map_err(|source| StoreError::Io {
+            path: folder.to_owned(),
+            source,
+        })?;
         let owner = own(folder)?;
         if !folder.join("store.json").exists() {
             let about = About {
@@ -278,7 +297,9 @@ impl Store {
     ) -> Result<Ingested, StoreError> {
         let new = stored_messages(conversation);
         let old: Vec<usize> = (0..self.lines.len())
-            .filter(|&row| self.live[row] && self.lines[row].conversation() == conversation.id.as_str())
+            .filter(|&row| {
+                self.live[row] && self.lines[row].conversation() == conversation.id.as_str()
+            })
             .collect();
         let same = old
             .iter()
@@ -295,18 +316,31 @@ impl Store {
             done.unchanged = same;
             progress(same);
         } else {
-            reuse = old.iter().map(|&row| (self.lines[row].spoken(), row)).collect();
-            pending.push(Line::Drop { drop: conversation.id.to_string() });
+            reuse = old
+                .iter()
+                .map(|&row| (self.lines[row].spoken(), row))
+                .collect();
+            pending.push(Line::Drop {
+                drop: conversation.id.to_string(),
+            });
         }
         let spoken = Transcript::new(conversation, Rendering::Speaker);
         let rest = if extends { same } else { 0 };
         for batch in (rest..new.len()).collect::<Vec<_>>().chunks(BATCH) {
-            let texts: Vec<&str> =
-                batch.iter().map(|&m| spoken.messages(m as u32..m as u32 + 1)).collect();
-            let fresh: Vec<&str> =
-                texts.iter().copied().filter(|text| !reuse.contains_key(*text)).collect();
-            let mut encoded =
-                self.model.encode_tokens(&fresh).map_err(RetrievalError::from)?.into_iter();
+            let texts: Vec<&str> = batch
+                .iter()
+                .map(|&m| spoken.messages(m as u32..m as u32 + 1))
+                .collect();
+            let fresh: Vec<&str> = texts
+                .iter()
+                .copied()
+                .filter(|text| !reuse.contains_key(*text))
+                .collect();
+            let mut encoded = self
+                .model
+                .encode_tokens(&fresh)
+                .map_err(RetrievalError::from)?
+                .into_iter();
             let mut rows = Vec::with_capacity(batch.len());
             for text in texts {
                 rows.push(match reuse.get(text) {
@@ -316,7 +350,10 @@ impl Store {
                     }
                     None => {
                         done.encoded += 1;
-                        let missing = RetrievalError::Dimension { expected: fresh.len(), found: 0 };
+                        let missing = RetrievalError::Dimension {
+                            expected: fresh.len(),
+                            found: 0,
+                        };
                         let encoded = encoded.next().ok_or(missing)?;
                         done.truncated += usize::from(encoded.truncated);
                         encoded
@@ -364,17 +401,21 @@ impl Store {
         let visible = |row: usize| {
             self.live[row]
                 && conversation.is_none_or(|c| self.lines[row].conversation() == c.as_str())
-                && cutoff.is_none_or(|cutoff| self.facts[row].date.is_none_or(|date| date <= cutoff))
+                && cutoff
+                    .is_none_or(|cutoff| self.facts[row].date.is_none_or(|date| date <= cutoff))
         };
         let query = encode(self.model.as_ref(), question)?;
         let scores = settings.score(&self.tokens, &self.facts, question, &query, visible)?;
-        let candidates =
-            (0..).zip(scores).filter(|&(row, score)| visible(row as usize) && score.is_finite());
+        let candidates = (0..)
+            .zip(scores)
+            .filter(|&(row, score)| visible(row as usize) && score.is_finite());
         let hits = best_of(candidates, k)?;
         let hit = |(rank, scored): (usize, crate::Scored)| match &self.lines[scored.row as usize] {
-            Line::Message { message, .. } => {
-                Some(Hit { rank, score: scored.score, message: message.clone() })
-            }
+            Line::Message { message, .. } => Some(Hit {
+                rank,
+                score: scored.score,
+                message: message.clone(),
+            }),
             Line::Drop { .. } => None,
         };
         Ok((1..).zip(hits).filter_map(hit).collect())
@@ -395,11 +436,16 @@ impl Store {
         if more > 0 {
             held.push_str(&format!(" and {more} more"));
         }
-        Err(StoreError::NoConversation { asked: asked.to_string(), held })
+        Err(StoreError::NoConversation {
+            asked: asked.to_string(),
+            held,
+        })
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(self.about.generation.to_string()).join(name)
+        self.folder
+            .join(self.about.generation.to_string())
+            .join(name)
     }
 
     fn stored_vectors(&self, row: usize) -> TokenVectors {
@@ -416,16 +462,24 @@ impl Store {
     fn append(&mut self, lines: &mut Vec<Line>, rows: &[TokenVectors]) -> Result<(), StoreError> {
         if self.owner.is_none() {
             let source = io::Error::new(io::ErrorKind::PermissionDenied, "opened to search only");
-            return Err(StoreError::Io { path: self.folder.clone(), source });
+            return Err(StoreError::Io {
+                path: self.folder.clone(),
+                source,
+            });
         }
-        let halves: Vec<f16> =
-            rows.iter().flat_map(|row| &row.vectors).map(|&x| f16::from_f32(x)).collect();
+        let halves: Vec<f16> = rows
+            .iter()
+            .flat_map(|row| &row.vectors)
+            .map(|&x| f16::from_f32(x))
+            .collect();
         append_bytes(&self.file("tokens.f16"), bytemuck::cast_slice(&halves))?;
         let path = self.file("messages.jsonl");
         let mut text = Vec::new();
         for line in lines.iter() {
-            serde_json::to_writer(&mut text, line)
-                .map_err(|e| StoreError::Io { path: path.clone(), source: e.into() })?;
+            serde_json::to_writer(&mut text, line).map_err(|e| StoreError::Io {
+                path: path.clone(),
+                source: e.into(),
+            })?;
             text.push(b'\n');
         }
         append_bytes(&path, &text)?;
@@ -441,7 +495,8 @@ impl Store {
                 Line::Message { .. } => rows.next().unwrap_or(&empty),
                 Line::Drop { .. } => &empty,
             })?;
-            self.facts.push(next_facts(self.lines.last(), self.facts.last(), &line));
+            self.facts
+                .push(next_facts(self.lines.last(), self.facts.last(), &line));
             self.lines.push(line);
             self.live.push(true);
         }
@@ -460,22 +515,33 @@ impl Store {
     /// Writes what is live into a new generation.
     fn write_afresh(&mut self) -> Result<(), StoreError> {
         let before = self.file("");
-        let about = About { generation: self.about.generation + 1, ..self.about.clone() };
+        let about = About {
+            generation: self.about.generation + 1,
+            ..self.about.clone()
+        };
         start_generation(&self.folder, &about)?;
         let generation = self.folder.join(about.generation.to_string());
         let path = generation.join("tokens.f16");
-        let io = |source| StoreError::Io { path: path.clone(), source };
+        let io = |source| StoreError::Io {
+            path: path.clone(),
+            source,
+        };
         let mut file = BufWriter::new(File::create(&path).map_err(io)?);
         for row in (0..self.lines.len()).filter(|&row| self.live[row]) {
             let vectors = self.tokens.vectors(self.tokens.row(row));
             file.write_all(bytemuck::cast_slice(vectors)).map_err(io)?;
         }
-        file.into_inner().map_err(|e| io(e.into_error()))?.sync_all().map_err(io)?;
+        file.into_inner()
+            .map_err(|e| io(e.into_error()))?
+            .sync_all()
+            .map_err(io)?;
         let path = generation.join("messages.jsonl");
         let mut text = Vec::new();
         for (line, _) in self.lines.iter().zip(&self.live).filter(|&(_, &live)| live) {
-            serde_json::to_writer(&mut text, line)
-                .map_err(|e| StoreError::Io { path: path.clone(), source: e.into() })?;
+            serde_json::to_writer(&mut text, line).map_err(|e| StoreError::Io {
+                path: path.clone(),
+                source: e.into(),
+            })?;
             text.push(b'\n');
         }
         append_bytes(&path, &text)?;
@@ -510,9 +576,19 @@ impl Line {
 
     /// The text that was encoded.
     fn spoken(&self) -> String {
-        let Self::Message { message, .. } = self else { return String::new() };
-        let captions = message.captions.iter().map(|caption| format!(" [image: {caption}]"));
-        format!("{}: {}{}", message.speaker, message.text, captions.collect::<String>())
+        let Self::Message { message, .. } = self else {
+            return String::new();
+        };
+        let captions = message
+            .captions
+            .iter()
+            .map(|caption| format!(" [image: {caption}]"));
+        format!(
+            "{}: {}{}",
+            message.speaker,
+            message.text,
+            captions.collect::<String>()
+        )
     }
 }
 
@@ -567,10 +643,17 @@ fn facts(lines: &[Line]) -> Vec<MessageFacts> {
 fn next_facts(before: Option<&Line>, last: Option<&MessageFacts>, line: &Line) -> MessageFacts {
     let last = last.map_or(0, |facts| facts.session);
     match (before, line) {
-        (_, Line::Drop { .. }) => {
-            MessageFacts { session: last + 1, speaker: String::new(), date: None }
-        }
-        (before, Line::Message { message, position, .. }) => {
+        (_, Line::Drop { .. }) => MessageFacts {
+            session: last + 1,
+            speaker: String::new(),
+            date: None,
+        },
+        (
+            before,
+            Line::Message {
+                message, position, ..
+            },
+        ) => {
             let goes_on = matches!(before, Some(Line::Message { message: m, position: p, .. })
                 if m.conversation == message.conversation && p == position);
             MessageFacts {
@@ -589,7 +672,10 @@ fn read_lines(path: &Path) -> Result<(Vec<Line>, u64), StoreError> {
         text.clear();
         let read = reader
             .read_until(b'\n', &mut text)
-            .map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
+            .map_err(|source| StoreError::Io {
+                path: path.to_owned(),
+                source,
+            })?;
         if text.last() != Some(&b'\n') {
             return Ok((lines, whole));
         }
@@ -604,7 +690,10 @@ fn read_lines(path: &Path) -> Result<(Vec<Line>, u64), StoreError> {
 }
 
 fn open_file(path: &Path) -> Result<File, StoreError> {
-    File::open(path).map_err(|source| StoreError::Io { path: path.to_owned(), source })
+    File::open(path).map_err(|source| StoreError::Io {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn append_bytes(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
@@ -613,7 +702,10 @@ fn append_bytes(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         file.write_all(bytes)?;
         file.sync_data()
     };
-    append().map_err(|source| StoreError::Io { path: path.to_owned(), source })
+    append().map_err(|source| StoreError::Io {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn cut(path: &Path, length: u64) -> Result<(), StoreError> {
@@ -625,7 +717,10 @@ fn cut(path: &Path, length: u64) -> Result<(), StoreError> {
         }
         Ok(())
     };
-    cut().map_err(|source| StoreError::Io { path: path.to_owned(), source })
+    cut().map_err(|source| StoreError::Io {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn start_generation(folder: &Path, about: &About) -> Result<(), StoreError> {
@@ -637,7 +732,10 @@ fn start_generation(folder: &Path, about: &About) -> Result<(), StoreError> {
         }
         Ok(())
     };
-    start().map_err(|source| StoreError::Io { path: generation.clone(), source })
+    start().map_err(|source| StoreError::Io {
+        path: generation.clone(),
+        source,
+    })
 }
 
 fn publish(folder: &Path, about: &About) -> Result<(), StoreError> {
@@ -649,25 +747,41 @@ fn publish(folder: &Path, about: &About) -> Result<(), StoreError> {
         file.sync_all()?;
         fs::rename(&aside, &path)
     };
-    publish().map_err(|source| StoreError::Io { path: path.clone(), source })
+    publish().map_err(|source| StoreError::Io {
+        path: path.clone(),
+        source,
+    })
 }
 
 /// Takes the folder's lock, which the system gives back when the process ends however it ends.
 fn own(folder: &Path) -> Result<File, StoreError> {
     let path = folder.join("owner");
-    let io = |source| StoreError::Io { path: path.clone(), source };
+    let io = |source| StoreError::Io {
+        path: path.clone(),
+        source,
+    };
     let mut options = File::options();
-    let mut file =
-        options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
+    let mut file = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(io)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let holder = fs::read_to_string(&path).unwrap_or_default();
-            return Err(StoreError::InUse { folder: folder.to_owned(), holder });
+            return Err(StoreError::InUse {
+                folder: folder.to_owned(),
+                holder,
+            });
         }
         Err(TryLockError::Error(source)) => return Err(io(source)),
     }
-    file.set_len(0).and_then(|()| write!(file, "process {}", std::process::id())).map_err(io)?;
+    file.set_len(0)
+        .and_then(|()| write!(file, "process {}", std::process::id()))
+        .map_err(io)?;
     Ok(file)
 }
 

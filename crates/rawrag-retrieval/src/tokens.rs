@@ -42,7 +42,11 @@ pub struct Maxima {
 impl TokenIndex {
     /// An empty index of token vectors of `dimension` components, at least 1.
     pub fn new(dimension: usize) -> Self {
-        Self { dimension: dimension.max(1), starts: vec![0], ..Self::default() }
+        Self {
+            dimension: dimension.max(1),
+            starts: vec![0],
+            ..Self::default()
+        }
     }
 
     /// An index over vectors that are in a file already: `rows` gives each row's word-pieces, in
@@ -61,7 +65,10 @@ impl TokenIndex {
         }
         let needed = index.tokens() * index.dimension * size_of::<f16>();
         if map.len() < needed {
-            return Err(RetrievalError::Dimension { expected: needed, found: map.len() });
+            return Err(RetrievalError::Dimension {
+                expected: needed,
+                found: map.len(),
+            });
         }
         index.mapped = Some(map);
         Ok(index)
@@ -89,13 +96,19 @@ impl TokenIndex {
     pub fn push(&mut self, text: &TokenVectors) -> Result<(), RetrievalError> {
         let expected = text.pieces.len() * self.dimension;
         if text.vectors.len() != expected {
-            return Err(RetrievalError::Dimension { expected, found: text.vectors.len() });
+            return Err(RetrievalError::Dimension {
+                expected,
+                found: text.vectors.len(),
+            });
         }
         if !text.vectors.iter().all(|x| x.is_finite()) {
-            return Err(RetrievalError::NotANumber { row: self.len() as u32 });
+            return Err(RetrievalError::NotANumber {
+                row: self.len() as u32,
+            });
         }
         self.push_pieces(&text.pieces);
-        self.owned.extend(text.vectors.iter().map(|&x| f16::from_f32(x)));
+        self.owned
+            .extend(text.vectors.iter().map(|&x| f16::from_f32(x)));
         Ok(())
     }
 
@@ -113,7 +126,10 @@ impl TokenIndex {
         let pieces = query.pieces.len();
         if query.vectors.len() != pieces * self.dimension {
             let expected = pieces * self.dimension;
-            return Err(RetrievalError::Dimension { expected, found: query.vectors.len() });
+            return Err(RetrievalError::Dimension {
+                expected,
+                found: query.vectors.len(),
+            });
         }
         if !query.vectors.iter().all(|x| x.is_finite()) {
             return Err(RetrievalError::NotANumber { row: 0 });
@@ -145,7 +161,11 @@ impl TokenIndex {
             bytemuck::cast_slice(&map[..map.len() / size_of::<f16>() * size_of::<f16>()])
         });
         let in_map = self.tokens() * self.dimension - self.owned.len();
-        if at.end <= in_map { &mapped[at] } else { &self.owned[at.start - in_map..at.end - in_map] }
+        if at.end <= in_map {
+            &mapped[at]
+        } else {
+            &self.owned[at.start - in_map..at.end - in_map]
+        }
     }
 
     /// Where a row's tokens are.
@@ -220,9 +240,16 @@ mod tests {
     fn text(pieces: Vec<u32>, dimension: usize) -> TokenVectors {
         let vectors = pieces
             .iter()
-            .flat_map(|&p| (0..dimension).map(move |i| ((p as usize * 31 + i * 7) % 13) as f32 / 16.0 - 0.375))
+            .flat_map(|&p| {
+                (0..dimension).map(move |i| ((p as usize * 31 + i * 7) % 13) as f32 / 16.0 - 0.375)
+            })
             .collect();
-        TokenVectors { pieces, vectors, pooled: vec![], truncated: false }
+        TokenVectors {
+            pieces,
+            vectors,
+            pooled: vec![],
+            truncated: false,
+        }
     }
 
     proptest! {

@@ -51,7 +51,11 @@ impl VectorIndex {
     /// If `dimension` is 0.
     pub fn new(dimension: usize) -> Self {
         assert!(dimension > 0, "a vector has at least one component");
-        Self { dimension, segments: Vec::new(), rows: 0 }
+        Self {
+            dimension,
+            segments: Vec::new(),
+            rows: 0,
+        }
     }
 
     /// Components of a vector.
@@ -77,7 +81,9 @@ impl VectorIndex {
         self.check(vectors)?;
         match self.segments.last_mut().and_then(Arc::get_mut) {
             Some(Segment::Owned(rows)) => rows.extend_from_slice(vectors),
-            _ => self.segments.push(Arc::new(Segment::Owned(vectors.to_vec()))),
+            _ => self
+                .segments
+                .push(Arc::new(Segment::Owned(vectors.to_vec()))),
         }
         self.rows += vectors.len() / self.dimension;
         Ok(())
@@ -135,7 +141,9 @@ impl VectorIndex {
                 kept
             })
             .reduce_with(|mut left, right| {
-                left.iter_mut().zip(right).for_each(|(left, right)| left.merge(right));
+                left.iter_mut()
+                    .zip(right)
+                    .for_each(|(left, right)| left.merge(right));
                 left
             })
             .unwrap_or_else(|| (0..count).map(|_| Kept::new(n)).collect());
@@ -183,7 +191,10 @@ impl VectorIndex {
             file.into_inner().map_err(|e| e.into_error())?.sync_all()?;
             fs::rename(&aside, path)
         };
-        write().map_err(|source| RetrievalError::Io { path: path.to_owned(), source })
+        write().map_err(|source| RetrievalError::Io {
+            path: path.to_owned(),
+            source,
+        })
     }
 
     /// Maps an index from its file into memory. Rows that were not wholly written are left out.
@@ -194,7 +205,10 @@ impl VectorIndex {
     /// # Errors
     /// When the file cannot be read or is not an index.
     pub fn open(path: &Path) -> Result<Self, RetrievalError> {
-        let io = |source| RetrievalError::Io { path: path.to_owned(), source };
+        let io = |source| RetrievalError::Io {
+            path: path.to_owned(),
+            source,
+        };
         let file = File::open(path).map_err(io)?;
         if file.metadata().map_err(io)?.len() < HEADER as u64 {
             return Err(RetrievalError::NotAnIndex(path.to_owned()));
@@ -211,7 +225,11 @@ impl VectorIndex {
         }
         let rows = (map.len() - HEADER) / (dimension * 4);
         let segments = vec![Arc::new(Segment::Mapped { map, rows })];
-        Ok(Self { dimension, segments, rows })
+        Ok(Self {
+            dimension,
+            segments,
+            rows,
+        })
     }
 
     /// The rows in blocks, each with the number of its first row.
@@ -219,7 +237,10 @@ impl VectorIndex {
         let mut first = 0;
         let mut blocks = Vec::new();
         for segment in &self.segments {
-            for block in segment.vectors(self.dimension).chunks(BLOCK * self.dimension) {
+            for block in segment
+                .vectors(self.dimension)
+                .chunks(BLOCK * self.dimension)
+            {
                 blocks.push((first, block));
                 first += (block.len() / self.dimension) as u32;
             }
@@ -232,15 +253,23 @@ impl VectorIndex {
         if query.len() == self.dimension {
             return Ok(());
         }
-        Err(RetrievalError::Dimension { expected: self.dimension, found: query.len() })
+        Err(RetrievalError::Dimension {
+            expected: self.dimension,
+            found: query.len(),
+        })
     }
 
     fn check(&self, vectors: &[f32]) -> Result<(), RetrievalError> {
         if !vectors.len().is_multiple_of(self.dimension) {
-            return Err(RetrievalError::Dimension { expected: self.dimension, found: vectors.len() });
+            return Err(RetrievalError::Dimension {
+                expected: self.dimension,
+                found: vectors.len(),
+            });
         }
         match vectors.iter().position(|x| !x.is_finite()) {
-            Some(at) => Err(RetrievalError::NotANumber { row: (at / self.dimension) as u32 }),
+            Some(at) => Err(RetrievalError::NotANumber {
+                row: (at / self.dimension) as u32,
+            }),
             None => Ok(()),
         }
     }
@@ -256,7 +285,11 @@ struct Kept {
 
 impl Kept {
     fn new(n: usize) -> Self {
-        Self { n, keys: Vec::new(), bound: if n == 0 { 0 } else { u64::MAX } }
+        Self {
+            n,
+            keys: Vec::new(),
+            bound: if n == 0 { 0 } else { u64::MAX },
+        }
     }
 
     fn offer(&mut self, scores: impl Iterator<Item = (u32, f32)>) {
@@ -337,7 +370,10 @@ mod tests {
             index.append(&[0.0, 0.9, 0.1]).expect("finite");
         }
         let query = [0.1, 1.0, 0.2];
-        assert_eq!(built.top(&query, 3).expect("finite"), opened.top(&query, 3).expect("finite"));
+        assert_eq!(
+            built.top(&query, 3).expect("finite"),
+            opened.top(&query, 3).expect("finite")
+        );
         assert_eq!((snapshot.len(), opened.len()), (2, 3));
         assert_eq!(opened.row(2), Some(&[0.0, 0.9, 0.1][..]));
         assert_eq!(opened.row(3), None);
@@ -347,14 +383,26 @@ mod tests {
         fs::write(&path, &bytes[..bytes.len() - 5]).expect("written");
         assert_eq!(VectorIndex::open(&path).expect("opened").len(), 1);
         fs::write(&path, b"something else entirely").expect("written");
-        assert!(matches!(VectorIndex::open(&path), Err(RetrievalError::NotAnIndex(_))));
+        assert!(matches!(
+            VectorIndex::open(&path),
+            Err(RetrievalError::NotAnIndex(_))
+        ));
     }
 
     #[test]
     fn what_is_not_a_number_is_refused() {
         let mut index = index(&[[1.0, 0.0, 0.0]]);
-        assert!(matches!(index.append(&[f32::NAN, 0.0, 0.0]), Err(RetrievalError::NotANumber { row: 0 })));
-        assert!(matches!(index.append(&[1.0]), Err(RetrievalError::Dimension { expected: 3, found: 1 })));
+        assert!(matches!(
+            index.append(&[f32::NAN, 0.0, 0.0]),
+            Err(RetrievalError::NotANumber { row: 0 })
+        ));
+        assert!(matches!(
+            index.append(&[1.0]),
+            Err(RetrievalError::Dimension {
+                expected: 3,
+                found: 1
+            })
+        ));
         assert!(index.top(&[f32::INFINITY, 0.0, 0.0], 1).is_err());
         assert_eq!(index.len(), 1);
     }

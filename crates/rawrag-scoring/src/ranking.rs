@@ -27,14 +27,22 @@ impl Ranking {
             }
             relevant.push(any);
         }
-        Self { gold, found_at, relevant }
+        Self {
+            gold,
+            found_at,
+            relevant,
+        }
     }
 
     /// A ranking of items that each hold the positions from the first to the last of a span, against
     /// the gold positions, each given once.
     pub fn of_spans(gold: &[u32], spans: impl IntoIterator<Item = (u32, u32)>) -> Self {
         let held = |(first, last): (u32, u32)| -> Vec<usize> {
-            (0..).zip(gold).filter(|&(_, g)| (first..=last).contains(g)).map(|(i, _)| i).collect()
+            (0..)
+                .zip(gold)
+                .filter(|&(_, g)| (first..=last).contains(g))
+                .map(|(i, _)| i)
+                .collect()
         };
         let items: Vec<Vec<usize>> = spans.into_iter().map(held).collect();
         Self::new(gold.len(), items.iter().map(Vec::as_slice))
@@ -52,13 +60,15 @@ impl Ranking {
 
     /// The share of gold units that the first `k` items hold.
     pub fn recall(&self, k: usize) -> Option<f64> {
-        self.defined().then(|| self.found(k) as f64 / self.gold as f64)
+        self.defined()
+            .then(|| self.found(k) as f64 / self.gold as f64)
     }
 
     /// One over the rank of the first item that holds a gold unit, 0 where none does.
     pub fn reciprocal_rank(&self) -> Option<f64> {
         let first = self.relevant.iter().position(|&relevant| relevant);
-        self.defined().then(|| first.map_or(0.0, |rank| 1.0 / (rank + 1) as f64))
+        self.defined()
+            .then(|| first.map_or(0.0, |rank| 1.0 / (rank + 1) as f64))
     }
 
     /// Normalised discounted cumulative gain of the first `k` items with binary relevance and
@@ -79,12 +89,19 @@ impl Ranking {
     }
 
     fn found(&self, k: usize) -> usize {
-        self.found_at.iter().filter(|at| at.is_some_and(|rank| rank < k)).count()
+        self.found_at
+            .iter()
+            .filter(|at| at.is_some_and(|rank| rank < k))
+            .count()
     }
 
     fn gain(&self, k: usize, relevant_items: usize, discount: fn(usize) -> f64) -> Option<f64> {
         let sum = |relevant: &mut dyn Iterator<Item = bool>| -> f64 {
-            (1..=k).zip(relevant).filter(|&(_, r)| r).map(|(rank, _)| 1.0 / discount(rank)).sum()
+            (1..=k)
+                .zip(relevant)
+                .filter(|&(_, r)| r)
+                .map(|(rank, _)| 1.0 / discount(rank))
+                .sum()
         };
         let gained = sum(&mut self.relevant.iter().copied());
         let ideal = sum(&mut std::iter::repeat_n(true, relevant_items));

@@ -118,19 +118,41 @@ impl Arguments {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let weights = self.weights;
         match self.command {
-            Command::Run { experiment, data, out, unknown_data } => {
-                runs::run(&weights, &experiment, data, out, unknown_data)
-            }
+            Command::Run {
+                experiment,
+                data,
+                out,
+                unknown_data,
+            } => runs::run(&weights, &experiment, data, out, unknown_data),
             Command::Resume { run } => runs::resume(&weights, &run),
             Command::Runs { folder } => runs::list(&folder),
-            Command::Show { run, question, data } => runs::show(&run, &question, data),
+            Command::Show {
+                run,
+                question,
+                data,
+            } => runs::show(&run, &question, data),
             Command::Compare { left, right } => runs::compare(&left, &right),
-            Command::Ingest { file, store, format } => {
-                history::ingest(&weights, &file, &store, format)
-            }
-            Command::Search { question, store, k, conversation, until, json } => {
+            Command::Ingest {
+                file,
+                store,
+                format,
+            } => history::ingest(&weights, &file, &store, format),
+            Command::Search {
+                question,
+                store,
+                k,
+                conversation,
+                until,
+                json,
+            } => {
                 let conversation = conversation.map(Into::into);
-                let search = history::Search { question, k: k as usize, conversation, until, json };
+                let search = history::Search {
+                    question,
+                    k: k as usize,
+                    conversation,
+                    until,
+                    json,
+                };
                 history::search(&weights, &store, &search)
             }
             Command::Corpus(command) => corpus::run(command),

@@ -60,8 +60,19 @@ impl Default for Evidence {
 impl Evidence {
     /// The settings of the assembly.
     pub fn assembly(&self) -> EvidenceSettings {
-        let Self { expand, order, repeats, budget, .. } = *self;
-        EvidenceSettings { expand, order, repeats, budget }
+        let Self {
+            expand,
+            order,
+            repeats,
+            budget,
+            ..
+        } = *self;
+        EvidenceSettings {
+            expand,
+            order,
+            repeats,
+            budget,
+        }
     }
 }
 
@@ -103,11 +114,15 @@ impl Experiment {
     /// # Errors
     /// [`ExperimentError`] names the file and the place in it.
     pub fn read(path: &Path) -> Result<Self, ExperimentError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| ExperimentError::Read { path: path.to_owned(), source })?;
-        let mut experiment: Self = toml::from_str(&text).map_err(|source| {
-            ExperimentError::Parse { path: path.to_owned(), source: Box::new(source) }
+        let text = fs::read_to_string(path).map_err(|source| ExperimentError::Read {
+            path: path.to_owned(),
+            source,
         })?;
+        let mut experiment: Self =
+            toml::from_str(&text).map_err(|source| ExperimentError::Parse {
+                path: path.to_owned(),
+                source: Box::new(source),
+            })?;
         if let Some(data) = &mut experiment.data {
             *data = path.parent().unwrap_or(Path::new("")).join(&*data);
         }
@@ -115,7 +130,11 @@ impl Experiment {
         let ascend = cutoffs.windows(2).all(|pair| pair[0] < pair[1]);
         if !ascend || cutoffs.first() == Some(&0) || cutoffs.last().is_some_and(|&last| last > k) {
             let cutoffs = cutoffs.clone();
-            return Err(ExperimentError::Cutoffs { path: path.to_owned(), cutoffs, k });
+            return Err(ExperimentError::Cutoffs {
+                path: path.to_owned(),
+                cutoffs,
+                k,
+            });
         }
         Ok(experiment)
     }

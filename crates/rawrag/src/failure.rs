@@ -26,7 +26,10 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Tells the person what happened, and gives the exit code that says of what kind it is.
-    #[expect(clippy::print_stderr, reason = "this is the program's one error report")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "this is the program's one error report"
+    )]
     pub(crate) fn report(self) -> ExitCode {
         let (code, error) = match self {
             Self::Silent => return ExitCode::SUCCESS,

@@ -104,7 +104,10 @@ pub fn run(job: &Job<'_>, mut progress: impl FnMut(Progress)) -> Result<Run, Pip
     let run = Run::resume(job.folder, manifest(job, &report, &keys))?;
     let (mut retrievals, held) = run.appender::<Retrieval>()?;
     let (mut histories, _) = run.appender::<History>()?;
-    progress(Progress::Begun { questions: keys.len(), held: held.len() });
+    progress(Progress::Begun {
+        questions: keys.len(),
+        held: held.len(),
+    });
     let mut found_any = held.iter().any(|record| !record.chunks.is_empty());
     rawrag_corpus::read::<PipelineError>(job.data, Some(report.format), |entry| {
         let due: Vec<&Question> = entry
@@ -158,11 +161,19 @@ fn check(job: &Job<'_>, report: &Report, keys: &[Key]) -> Result<(), PipelineErr
     let (found, expected) = (report.benchmark(), job.experiment.benchmark);
     let data = job.data.to_owned();
     if found != expected {
-        return Err(PipelineError::OtherBenchmark { data, found, expected });
+        return Err(PipelineError::OtherBenchmark {
+            data,
+            found,
+            expected,
+        });
     }
     if report.known.is_none() && found != Benchmark::Own && !job.unknown_data {
         let hash = report.hash.to_string();
-        return Err(PipelineError::UnknownData { data, hash, benchmark: found });
+        return Err(PipelineError::UnknownData {
+            data,
+            hash,
+            benchmark: found,
+        });
     }
     if keys.is_empty() {
         return Err(PipelineError::NoQuestions(data));
@@ -179,7 +190,12 @@ fn index(
     let history = retriever.index(&entry.conversation)?;
     let record = History {
         conversation: entry.conversation.id.to_string(),
-        sessions: entry.conversation.sessions.iter().map(|s| s.id.to_string()).collect(),
+        sessions: entry
+            .conversation
+            .sessions
+            .iter()
+            .map(|s| s.id.to_string())
+            .collect(),
         messages: entry.conversation.message_count() as u32,
         chunks: history.chunks.len() as u32,
         truncated: history.truncated as u32,
@@ -200,11 +216,20 @@ fn search(
 ) -> Result<Retrieval, PipelineError> {
     let begun = Instant::now();
     let found = retriever.search(history, &question.text, question.cutoff)?;
-    let chosen: Vec<&Chunk> =
-        found.items.iter().map(|item| &history.chunks[item.chunk as usize]).collect();
+    let chosen: Vec<&Chunk> = found
+        .items
+        .iter()
+        .map(|item| &history.chunks[item.chunk as usize])
+        .collect();
     let settings = experiment.evidence.assembly();
-    let assemble =
-        |k: usize| assemble(&entry.conversation, &history.transcript, &chosen[..k], &settings);
+    let assemble = |k: usize| {
+        assemble(
+            &entry.conversation,
+            &history.transcript,
+            &chosen[..k],
+            &settings,
+        )
+    };
     let full = assemble(chosen.len());
     let milliseconds = milliseconds(begun);
     let mut tokens = vec![0; chosen.len()];
@@ -212,9 +237,19 @@ fn search(
         tokens[*item] = count as u32;
     }
     let cutoffs = &experiment.evidence.cutoffs;
-    let evidence_tokens =
-        cutoffs.iter().map(|&k| assemble(k.min(chosen.len())).total_tokens() as u32).collect();
-    Ok(record(question, &found, &chosen, experiment.retrieval.k, tokens, evidence_tokens, milliseconds))
+    let evidence_tokens = cutoffs
+        .iter()
+        .map(|&k| assemble(k.min(chosen.len())).total_tokens() as u32)
+        .collect();
+    Ok(record(
+        question,
+        &found,
+        &chosen,
+        experiment.retrieval.k,
+        tokens,
+        evidence_tokens,
+        milliseconds,
+    ))
 }
 
 fn record(
@@ -226,7 +261,13 @@ fn record(
     evidence_tokens: Vec<u32>,
     milliseconds: f64,
 ) -> Retrieval {
-    let Key { benchmark, source, conversation, question: id, phase } = key(question);
+    let Key {
+        benchmark,
+        source,
+        conversation,
+        question: id,
+        phase,
+    } = key(question);
     let each = |of: fn(&Chunk) -> u32| chosen.iter().map(|chunk| of(chunk)).collect();
     Retrieval {
         benchmark,
@@ -246,8 +287,18 @@ fn record(
         last_message: each(|chunk| chunk.messages.end.saturating_sub(1)),
         first_session: each(|chunk| chunk.sessions.start),
         last_session: each(|chunk| chunk.sessions.end.saturating_sub(1)),
-        dense_score: found.items.iter().filter_map(|item| item.dense).map(|(s, _)| s).collect(),
-        dense_rank: found.items.iter().filter_map(|item| item.dense).map(|(_, r)| r).collect(),
+        dense_score: found
+            .items
+            .iter()
+            .filter_map(|item| item.dense)
+            .map(|(s, _)| s)
+            .collect(),
+        dense_rank: found
+            .items
+            .iter()
+            .filter_map(|item| item.dense)
+            .map(|(_, r)| r)
+            .collect(),
         score: found.items.iter().map(|item| item.score).collect(),
         tokens,
         evidence_tokens,
@@ -265,7 +316,10 @@ fn manifest(job: &Job<'_>, report: &Report, keys: &[Key]) -> Manifest {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
         benchmark: experiment.benchmark.name().to_owned(),
-        data: Data { sha256: report.hash.to_string(), release: report.known.map(str::to_owned) },
+        data: Data {
+            sha256: report.hash.to_string(),
+            release: report.known.map(str::to_owned),
+        },
         expected: Expected::of(keys),
         settings: serde_json::json!({
             "retrieval": experiment.retrieval,
@@ -279,7 +333,9 @@ fn manifest(job: &Job<'_>, report: &Report, keys: &[Key]) -> Manifest {
             sources: env!("RAWRAG_SOURCES").to_owned(),
         },
         machine: machine(),
-        started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        started: jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string(),
     }
 }
 
@@ -288,16 +344,30 @@ fn models(experiment: &Experiment, models: &Models) -> BTreeMap<String, Model> {
     let settings = &experiment.retrieval;
     let mut used = BTreeMap::new();
     if settings.uses_vectors() {
-        used.insert("embedder".to_owned(), model(models.embedder.identity(), ModelKind::Embedder));
+        used.insert(
+            "embedder".to_owned(),
+            model(models.embedder.identity(), ModelKind::Embedder),
+        );
     }
     if let (true, Some(tokens)) = (settings.uses_tokens(), &models.tokens) {
         let kind = ModelKind::LateInteraction;
-        used.insert("late_interaction".to_owned(), model(tokens.identity(), kind));
+        used.insert(
+            "late_interaction".to_owned(),
+            model(tokens.identity(), kind),
+        );
     }
-    let by_cross_encoder =
-        matches!(settings.ranking, Method::Rerank { by: RerankKind::CrossEncoder, .. });
+    let by_cross_encoder = matches!(
+        settings.ranking,
+        Method::Rerank {
+            by: RerankKind::CrossEncoder,
+            ..
+        }
+    );
     if let (true, Some(reranker)) = (by_cross_encoder, &models.reranker) {
-        used.insert("reranker".to_owned(), model(reranker.identity(), ModelKind::CrossEncoder));
+        used.insert(
+            "reranker".to_owned(),
+            model(reranker.identity(), ModelKind::CrossEncoder),
+        );
     }
     used
 }
@@ -326,7 +396,9 @@ fn machine() -> Machine {
     Machine {
         processor: field("/proc/cpuinfo", "model name"),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
-        memory_mib: field("/proc/meminfo", "MemTotal").and_then(kib).map(|kib| kib / 1024),
+        memory_mib: field("/proc/meminfo", "MemTotal")
+            .and_then(kib)
+            .map(|kib| kib / 1024),
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         toolchain: env!("RAWRAG_TOOLCHAIN").to_owned(),
     }

@@ -43,12 +43,20 @@ pub fn by_depth(records: &[Retrieval], cutoffs: &[usize]) -> Vec<Depth> {
 
 /// The share of questions for which the dense stage removed anything.
 pub fn dense_removed(records: &[Retrieval]) -> Option<f64> {
-    mean(records.iter().map(|r| if r.shortlist < r.available { 1.0 } else { 0.0 }))
+    mean(
+        records
+            .iter()
+            .map(|r| if r.shortlist < r.available { 1.0 } else { 0.0 }),
+    )
 }
 
 /// A record's items against its gold messages.
 pub fn ranking(record: &Retrieval) -> Ranking {
-    let spans = record.first_message.iter().copied().zip(record.last_message.iter().copied());
+    let spans = record
+        .first_message
+        .iter()
+        .copied()
+        .zip(record.last_message.iter().copied());
     Ranking::of_spans(&record.gold_messages, spans)
 }
 

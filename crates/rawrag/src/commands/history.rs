@@ -33,7 +33,13 @@ pub(super) fn ingest(
     })?;
     bar.finish_and_clear();
     let mut out = std::io::stdout().lock();
-    let Ingested { unchanged, moved, encoded, truncated, dropped } = done;
+    let Ingested {
+        unchanged,
+        moved,
+        encoded,
+        truncated,
+        dropped,
+    } = done;
     writeln!(
         out,
         "{encoded} messages encoded, {} already there, {dropped} dropped; the store holds {}",
@@ -41,11 +47,22 @@ pub(super) fn ingest(
         store.len()
     )?;
     if truncated > 0 {
-        writeln!(out, "{truncated} are longer than the model reads: their ends cannot be found")?;
+        writeln!(
+            out,
+            "{truncated} are longer than the model reads: their ends cannot be found"
+        )?;
     }
-    let odd: u64 = report.oddities.values().map(|findings| findings.count).sum();
+    let odd: u64 = report
+        .oddities
+        .values()
+        .map(|findings| findings.count)
+        .sum();
     if odd > 0 {
-        writeln!(out, "{odd} things in it are odd; `rawrag corpus check {}` lists them", file.display())?;
+        writeln!(
+            out,
+            "{odd} things in it are odd; `rawrag corpus check {}` lists them",
+            file.display()
+        )?;
     }
     Ok(())
 }
@@ -78,13 +95,26 @@ pub(super) fn search(weights: &Weights, folder: &Path, search: &Search) -> Resul
 }
 
 fn print(out: &mut impl Write, hit: &Hit) -> std::io::Result<()> {
-    let Hit { rank, score, message } = hit;
-    write!(out, "{rank:3}. {score:.3}  {}  {}", message.conversation, message.id)?;
+    let Hit {
+        rank,
+        score,
+        message,
+    } = hit;
+    write!(
+        out,
+        "{rank:3}. {score:.3}  {}  {}",
+        message.conversation, message.id
+    )?;
     match message.date {
         Some(date) => writeln!(out, "  {date}")?,
         None => writeln!(out)?,
     }
-    writeln!(out, "     {}: {}", message.speaker, message.text.replace('\n', "\n     "))?;
+    writeln!(
+        out,
+        "     {}: {}",
+        message.speaker,
+        message.text.replace('\n', "\n     ")
+    )?;
     for caption in &message.captions {
         writeln!(out, "     [image: {caption}]")?;
     }

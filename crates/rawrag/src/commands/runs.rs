@@ -30,7 +30,11 @@ pub(super) fn run(
     unknown_data: bool,
 ) -> Result<(), Failure> {
     let experiment = Experiment::read(path)?;
-    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let name = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let data = data.or_else(|| experiment.data.clone()).ok_or_else(|| {
         Failure::Usage(format!(
             "{name} measures on {}, which does not ship with the project: say --data PATH",
@@ -67,7 +71,13 @@ pub(super) fn run(
 pub(super) fn resume(weights: &Weights, run: &Path) -> Result<(), Failure> {
     let folder = find(run);
     let local = local(&folder)?;
-    self::run(weights, &local.experiment, Some(local.data), Some(folder), local.unknown_data)
+    self::run(
+        weights,
+        &local.experiment,
+        Some(local.data),
+        Some(folder),
+        local.unknown_data,
+    )
 }
 
 pub(super) fn list(folder: &Path) -> Result<(), Failure> {
@@ -77,11 +87,20 @@ pub(super) fn list(folder: &Path) -> Result<(), Failure> {
     })?;
     let mut folders: Vec<PathBuf> = entries.map(|e| Ok(e?.path())).collect::<io::Result<_>>()?;
     folders.sort();
-    for folder in folders.iter().filter(|folder| folder.join("manifest.json").exists()) {
+    for folder in folders
+        .iter()
+        .filter(|folder| folder.join("manifest.json").exists())
+    {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         match Run::open(folder).and_then(|run| Ok((run.read::<Retrieval>()?.len(), run))) {
             Ok((questions, run)) => {
-                let Manifest { benchmark, system, expected, started, .. } = run.manifest();
+                let Manifest {
+                    benchmark,
+                    system,
+                    expected,
+                    started,
+                    ..
+                } = run.manifest();
                 writeln!(
                     out,
                     "{name:40} {benchmark:12} {:16} {questions}/{} questions  {started}",
@@ -111,10 +130,16 @@ pub(super) fn show(run: &Path, wanted: &str, data: Option<PathBuf>) -> Result<()
         Ok(())
     })?;
     if report.hash.to_string() != run.manifest().data.sha256 {
-        let text = format!("{} is not the data that the run was made on", data.display());
+        let text = format!(
+            "{} is not the data that the run was made on",
+            data.display()
+        );
         return Err(Failure::Input(text.into()));
     }
-    let Entry { conversation, questions } = found.ok_or_else(|| {
+    let Entry {
+        conversation,
+        questions,
+    } = found.ok_or_else(|| {
         Failure::Input(format!("{} has no {}", data.display(), record.conversation).into())
     })?;
     let question = questions
@@ -132,7 +157,12 @@ pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
     right.require_complete(&b)?;
     let mut out = io::stdout().lock();
     let differences = left.manifest().differences(right.manifest());
-    writeln!(out, "A {}\nB {}\n", left.folder().display(), right.folder().display())?;
+    writeln!(
+        out,
+        "A {}\nB {}\n",
+        left.folder().display(),
+        right.folder().display()
+    )?;
     if differences.is_empty() {
         writeln!(out, "The two runs did the same.")?;
     }
@@ -140,16 +170,23 @@ pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
         writeln!(out, "{difference}")?;
     }
     if left.manifest().expected != right.manifest().expected {
-        let text = "the runs answer different questions and cannot be compared question by question";
+        let text =
+            "the runs answer different questions and cannot be compared question by question";
         return Err(Failure::Input(text.into()));
     }
-    writeln!(out, "\n    k  questions  all of the evidence: A      B    only A  only B")?;
+    writeln!(
+        out,
+        "\n    k  questions  all of the evidence: A      B    only A  only B"
+    )?;
     let deepest = |run: &Run| cutoffs(run).into_iter().max().unwrap_or(0);
     let shared = deepest(&left).min(deepest(&right));
     let depths = cutoffs(&left).into_iter().filter(|&k| k <= shared);
     let by_key = |records: &[Retrieval]| {
         let pair = |r: &Retrieval| (r.question_key(), summary::ranking(r));
-        records.iter().map(pair).collect::<std::collections::BTreeMap<_, _>>()
+        records
+            .iter()
+            .map(pair)
+            .collect::<std::collections::BTreeMap<_, _>>()
     };
     let (a, b) = (by_key(&a), by_key(&b));
     for k in depths {
@@ -165,7 +202,10 @@ pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
         }
         let rate = |hits: u32| percent((n > 0).then(|| f64::from(hits) / f64::from(n)));
         let (rate_a, rate_b) = (rate(both + only_a), rate(both + only_b));
-        writeln!(out, "{k:5}  {n:9}  {rate_a:>22} {rate_b:>6}  {only_a:8} {only_b:7}")?;
+        writeln!(
+            out,
+            "{k:5}  {n:9}  {rate_a:>22} {rate_b:>6}  {only_a:8} {only_b:7}"
+        )?;
     }
     Ok(())
 }
@@ -174,18 +214,37 @@ fn summarise(out: &mut impl Write, run: &Run) -> Result<(), Failure> {
     let records = run.read::<Retrieval>()?;
     run.require_complete(&records)?;
     let manifest = run.manifest();
-    writeln!(out, "{} on {}: {} questions", manifest.name, manifest.benchmark, records.len())?;
+    writeln!(
+        out,
+        "{} on {}: {} questions",
+        manifest.name,
+        manifest.benchmark,
+        records.len()
+    )?;
     if let Some(models) = manifest.models.get("late_interaction") {
-        writeln!(out, "ranked by late interaction over {}, not by a cross-encoder", models.name)?;
+        writeln!(
+            out,
+            "ranked by late interaction over {}, not by a cross-encoder",
+            models.name
+        )?;
     }
     writeln!(out, "\n    k  with evidence  any found  all found  tokens")?;
     for depth in summary::by_depth(&records, &cutoffs(run)) {
-        let tokens = depth.tokens.map_or("-".to_owned(), |tokens| format!("{tokens:.0}"));
+        let tokens = depth
+            .tokens
+            .map_or("-".to_owned(), |tokens| format!("{tokens:.0}"));
         let (any, all) = (percent(depth.any), percent(depth.all));
-        writeln!(out, "{:5}  {:13}  {any:>9}  {all:>9}  {tokens:>6}", depth.k, depth.questions)?;
+        writeln!(
+            out,
+            "{:5}  {:13}  {any:>9}  {all:>9}  {tokens:>6}",
+            depth.k, depth.questions
+        )?;
     }
     let removed = percent(summary::dense_removed(&records));
-    writeln!(out, "\nThe dense stage removed chunks for {removed} % of the questions.")?;
+    writeln!(
+        out,
+        "\nThe dense stage removed chunks for {removed} % of the questions."
+    )?;
     writeln!(out, "Records: {}", run.folder().display())?;
     Ok(())
 }
@@ -203,7 +262,10 @@ fn print_question(
         match gold {
             Gold::Answer(answer) => writeln!(out, "gold: {answer}")?,
             Gold::Adversarial { lure, .. } => {
-                writeln!(out, "adversarial: nothing was said of it; the lure is {lure}")?;
+                writeln!(
+                    out,
+                    "adversarial: nothing was said of it; the lure is {lure}"
+                )?;
             }
             Gold::Abstention { explanation } => {
                 writeln!(out, "not to be answered: {explanation}")?;
@@ -220,20 +282,38 @@ fn print_question(
     )?;
     let message = |position: u32| {
         let mut messages = conversation.messages();
-        messages.find(|(_, at, _)| *at == MessagePosition(position)).map(|(_, _, message)| message)
+        messages
+            .find(|(_, at, _)| *at == MessagePosition(position))
+            .map(|(_, _, message)| message)
     };
     for rank in 0..record.chunks.len() {
         let (first, last) = (record.first_message[rank], record.last_message[rank]);
-        let held = record.gold_messages.iter().filter(|gold| (first..=last).contains(gold)).count();
+        let held = record
+            .gold_messages
+            .iter()
+            .filter(|gold| (first..=last).contains(gold))
+            .count();
         let mark = if held > 0 { '*' } else { ' ' };
         let dense = match (record.dense_score.get(rank), record.dense_rank.get(rank)) {
             (Some(score), Some(rank)) => format!("  cosine {score:.3}, rank {rank}"),
             _ => String::new(),
         };
-        writeln!(out, "{mark}{:3}. {:.3}{dense}  {} tokens", rank + 1, record.score[rank], record.tokens[rank])?;
+        writeln!(
+            out,
+            "{mark}{:3}. {:.3}{dense}  {} tokens",
+            rank + 1,
+            record.score[rank],
+            record.tokens[rank]
+        )?;
         for position in first..=last.min(first + 2) {
             if let Some(message) = message(position) {
-                writeln!(out, "      {} {}: {}", message.id, message.speaker, brief(&message.text))?;
+                writeln!(
+                    out,
+                    "      {} {}: {}",
+                    message.id,
+                    message.speaker,
+                    brief(&message.text)
+                )?;
             }
         }
         if last > first + 2 {
@@ -254,7 +334,13 @@ fn print_question(
     }
     for position in missed {
         if let Some(message) = message(position) {
-            writeln!(out, "      {} {}: {}", message.id, message.speaker, brief(&message.text))?;
+            writeln!(
+                out,
+                "      {} {}: {}",
+                message.id,
+                message.speaker,
+                brief(&message.text)
+            )?;
         }
     }
     Ok(())
@@ -265,7 +351,10 @@ fn one<'a>(records: &'a [Retrieval], wanted: &str) -> Result<&'a Retrieval, Fail
     let exact = |r: &&Retrieval| r.question == wanted || r.question_key().to_string() == wanted;
     let mut matching: Vec<&Retrieval> = records.iter().filter(exact).collect();
     if matching.is_empty() {
-        matching = records.iter().filter(|r| r.question.ends_with(wanted)).collect();
+        matching = records
+            .iter()
+            .filter(|r| r.question.ends_with(wanted))
+            .collect();
     }
     match matching[..] {
         [record] => Ok(record),
@@ -289,7 +378,11 @@ fn find(run: &Path) -> PathBuf {
 
 fn keep(folder: &Path, experiment: &Path, data: &Path, unknown_data: bool) {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let local = Local { experiment: absolute(experiment), data: absolute(data), unknown_data };
+    let local = Local {
+        experiment: absolute(experiment),
+        data: absolute(data),
+        unknown_data,
+    };
     // Only a convenience for `resume` and `show`: a run without it can still be named in full.
     if let Ok(text) = serde_json::to_string_pretty(&local) {
         let _ = fs::write(folder.join(LOCAL), text);
@@ -312,7 +405,10 @@ fn local(folder: &Path) -> Result<Local, Failure> {
 fn cutoffs(run: &Run) -> Vec<usize> {
     let cutoffs = &run.manifest().settings["evidence"]["cutoffs"];
     let list = cutoffs.as_array().map_or(&[][..], Vec::as_slice);
-    list.iter().filter_map(|k| k.as_u64()).map(|k| k as usize).collect()
+    list.iter()
+        .filter_map(|k| k.as_u64())
+        .map(|k| k as usize)
+        .collect()
 }
 
 fn percent(rate: Option<f64>) -> String {
