@@ -6,7 +6,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::{fs, io};
 
 use rawrag::models::store;
@@ -48,19 +47,14 @@ macro_rules! need_weights {
     };
 }
 
-/// The program that was built with the tests, called with these arguments. It may not fetch.
-pub fn rawrag(arguments: &[&str]) -> Command {
-    let mut command = Command::new(program());
+/// The program called with these arguments. It may not fetch.
+pub fn rawrag(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command
         .arg("--offline")
         .args(arguments)
         .current_dir(workspace());
     command
-}
-
-/// Runs the program: its exit code, output and error stream.
-pub fn call(arguments: &[&str]) -> (i32, String, String) {
-    finish(rawrag(arguments))
 }
 
 /// Runs a command to its end: its exit code (-1 if a signal ended it), output and error stream.
@@ -152,23 +146,3 @@ ranking = { method = "late-interaction" }
 [evidence]
 cutoffs = [1, 3]
 "#;
-
-/// The program, built from this workspace as it is.
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let build = ["build", "--quiet", "--workspace", "--bin", "rawrag"];
-        let status = Command::new(env!("CARGO"))
-            .args(build)
-            .current_dir(workspace())
-            .status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "the program does not build"
-        );
-        // Test programs are in the folder `deps` beside it.
-        let test = std::env::current_exe().unwrap_or_default();
-        let folder = test.ancestors().nth(2).unwrap_or(Path::new("")).to_owned();
-        folder.join(format!("rawrag{}", std::env::consts::EXE_SUFFIX))
-    })
-}

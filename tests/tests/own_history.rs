@@ -5,8 +5,14 @@
 use std::fs;
 use std::path::Path;
 
-use rawrag_tests::{call, need_weights, small_experiment};
+use rawrag_tests::{finish, need_weights, rawrag, small_experiment};
 use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rawrag-under-test");
+
+fn call(arguments: &[&str]) -> (i32, String, String) {
+    finish(rawrag(PROGRAM, arguments))
+}
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()

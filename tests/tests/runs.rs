@@ -6,8 +6,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use rawrag_tests::{call, finish, need_weights, rawrag, small_experiment};
+use rawrag_tests::{finish, need_weights, rawrag, small_experiment};
 use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rawrag-under-test");
+
+fn call(arguments: &[&str]) -> (i32, String, String) {
+    finish(rawrag(PROGRAM, arguments))
+}
 
 /// The records without their times, and the run's folder made nameless.
 fn records(run: &Path) -> Vec<Value> {
@@ -39,7 +45,7 @@ fn a_run_that_is_killed_loses_nothing() {
     let mut kills = 0;
     for kilobytes in [4, 5, 7, 9] {
         // The system ends the process at the byte that passes the limit, inside a record.
-        let program = rawrag(&["run", text(&experiment), "--out", text(&killed)]);
+        let program = rawrag(PROGRAM, &["run", text(&experiment), "--out", text(&killed)]);
         let mut limited = Command::new("bash");
         limited
             .arg("-c")

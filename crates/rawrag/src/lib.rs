@@ -21,7 +21,7 @@
 //! ```
 //!
 //! To measure a configuration on a benchmark, read an [`experiment::Experiment`] and hand it to
-//! [`pipeline::run`]. This crate prints nothing; that is left to the binary.
+//! [`pipeline::run`]. Nothing prints but the command line (`cli`, a feature that is on by default).
 
 pub use rawrag_chunking as chunking;
 pub use rawrag_corpus as corpus;
@@ -30,6 +30,8 @@ pub use rawrag_records as records;
 pub use rawrag_retrieval as retrieval;
 pub use rawrag_scoring as scoring;
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod experiment;
 pub mod pipeline;
 pub mod summary;

@@ -1,19 +1,33 @@
+//! The command line, as a function: `rawrag` is this and nothing else.
+//!
+//! Exit codes: 0 done, 2 wrong usage, 3 bad input, 4 a service failed, 1 anything else.
+
 mod corpus;
+mod failure;
 mod history;
 mod models;
 mod runs;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+use crate::corpus::{Format, Timestamp};
 use clap::{Args, Parser, Subcommand};
-use rawrag::corpus::{Format, Timestamp};
 
-use crate::failure::Failure;
+use self::failure::Failure;
+
+/// Parses the process's arguments, does what they ask, and reports what went wrong.
+pub fn main() -> ExitCode {
+    match Arguments::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
 
 /// Raw conversation history as memory: run it on a benchmark, or search your own.
 #[derive(Parser)]
 #[command(name = "rawrag", version)]
-pub(crate) struct Arguments {
+struct Arguments {
     #[command(flatten)]
     weights: Weights,
     #[command(subcommand)]
@@ -115,7 +129,7 @@ enum Command {
 }
 
 impl Arguments {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<(), Failure> {
         let weights = self.weights;
         match self.command {
             Command::Run {

@@ -2,16 +2,16 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-use rawrag::corpus::LoadError;
-use rawrag::experiment::ExperimentError;
-use rawrag::models::{ModelError, store};
-use rawrag::pipeline::PipelineError;
-use rawrag::records::RecordError;
-use rawrag::retrieval::{RetrievalError, StoreError};
+use crate::corpus::LoadError;
+use crate::experiment::ExperimentError;
+use crate::models::{ModelError, store};
+use crate::pipeline::PipelineError;
+use crate::records::RecordError;
+use crate::retrieval::{RetrievalError, StoreError};
 
 /// Why the program ends without having done what it was asked.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(super) enum Failure {
     /// What was asked for makes no sense.
     Usage(String),
     /// Something handed in cannot be used.
@@ -30,7 +30,7 @@ impl Failure {
         clippy::print_stderr,
         reason = "this is the program's one error report"
     )]
-    pub(crate) fn report(self) -> ExitCode {
+    pub(super) fn report(self) -> ExitCode {
         let (code, error) = match self {
             Self::Silent => return ExitCode::SUCCESS,
             Self::Usage(text) => (2, text.into()),

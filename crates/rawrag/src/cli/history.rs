@@ -2,11 +2,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use rawrag::corpus::{ConversationId, Format, Timestamp, read};
-use rawrag::retrieval::{Hit, Ingested, LateInteraction, Store};
+use crate::corpus::{ConversationId, Format, Timestamp, read};
+use crate::retrieval::{Hit, Ingested, LateInteraction, Store};
 
+use super::failure::Failure;
 use super::{Weights, models};
-use crate::failure::Failure;
 
 /// What is looked for.
 pub(super) struct Search {

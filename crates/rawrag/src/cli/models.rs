@@ -1,12 +1,12 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rawrag::models::store::{self, KnownModel, MINILM, MODELS, Source};
-use rawrag::models::{CrossEncoder, Minilm};
-use rawrag::retrieval::Models;
+use crate::models::store::{self, KnownModel, MINILM, MODELS, Source};
+use crate::models::{CrossEncoder, Minilm};
+use crate::retrieval::Models;
 
 use super::Weights;
-use crate::failure::Failure;
+use super::failure::Failure;
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {

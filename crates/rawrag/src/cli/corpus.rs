@@ -1,9 +1,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use rawrag::corpus::{Format, LoadError, read};
+use crate::corpus::{Format, LoadError, read};
 
-use crate::failure::Failure;
+use super::failure::Failure;
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {

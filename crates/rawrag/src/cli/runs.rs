@@ -2,15 +2,15 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rawrag::corpus::{Conversation, Entry, MessagePosition, Question};
-use rawrag::experiment::Experiment;
-use rawrag::pipeline::{self, Job, Progress};
-use rawrag::records::{Manifest, Retrieval, Run};
-use rawrag::summary;
+use crate::corpus::{Conversation, Entry, MessagePosition, Question};
+use crate::experiment::Experiment;
+use crate::pipeline::{self, Job, Progress};
+use crate::records::{Manifest, Retrieval, Run};
+use crate::summary;
 use serde::{Deserialize, Serialize};
 
+use super::failure::Failure;
 use super::{Weights, bar, models};
-use crate::failure::Failure;
 
 /// What a run has to know on this machine to go on, beside what its manifest says.
 #[derive(Serialize, Deserialize)]
@@ -123,7 +123,7 @@ pub(super) fn show(run: &Path, wanted: &str, data: Option<PathBuf>) -> Result<()
         None => local(&folder)?.data,
     };
     let mut found = None;
-    let report = rawrag::corpus::read::<Failure>(&data, None, |entry| {
+    let report = crate::corpus::read::<Failure>(&data, None, |entry| {
         if entry.conversation.id.as_str() == record.conversation {
             found = Some(entry);
         }
@@ -258,7 +258,7 @@ fn print_question(
     writeln!(out, "{} ({})", record.question_key(), record.kind)?;
     writeln!(out, "{}", question.text)?;
     if let Some(gold) = &question.gold {
-        use rawrag::corpus::Gold;
+        use crate::corpus::Gold;
         match gold {
             Gold::Answer(answer) => writeln!(out, "gold: {answer}")?,
             Gold::Adversarial { lure, .. } => {
