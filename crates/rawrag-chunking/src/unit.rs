@@ -30,6 +30,22 @@ impl Unit {
         tokens: 256,
         overlap: 32,
     };
+
+    /// Whether its sizes are in range.
+    ///
+    /// # Errors
+    /// When they are not.
+    pub fn check(self) -> Result<(), UnitError> {
+        match self {
+            Self::Window { tokens, .. } if !(1..=8192).contains(&tokens) => {
+                Err(UnitError::Tokens(tokens))
+            }
+            Self::Window { tokens, overlap } if overlap >= tokens => {
+                Err(UnitError::Overlap { tokens, overlap })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// An indexed unit of a transcript.
@@ -71,15 +87,10 @@ pub enum UnitError {
 /// # Errors
 /// When a window's sizes are out of range.
 pub fn chunk(transcript: &Transcript, unit: Unit) -> Result<Vec<Chunk>, UnitError> {
+    unit.check()?;
     let entries = transcript.entries();
     let sessions = || entries.chunk_by(|a, b| a.session == b.session);
     Ok(match unit {
-        Unit::Window { tokens, .. } if !(1..=8192).contains(&tokens) => {
-            return Err(UnitError::Tokens(tokens));
-        }
-        Unit::Window { tokens, overlap } if overlap >= tokens => {
-            return Err(UnitError::Overlap { tokens, overlap });
-        }
         Unit::Window { tokens, overlap } => windows(transcript, tokens.into(), overlap.into()),
         Unit::Message => whole(entries.chunks(1)),
         Unit::Turn => whole(sessions().flat_map(|session| session.chunks(2))),

@@ -152,6 +152,7 @@ impl Retriever {
     /// [`RetrievalError::Setting`] when a setting is out of range or asks for a model that is not
     /// given.
     pub fn new(settings: Settings, models: Models) -> Result<Self, RetrievalError> {
+        settings.chunks.check()?;
         let wrong = |field, problem: &str| {
             Err(RetrievalError::Setting {
                 field,
