@@ -10,29 +10,36 @@
 //! data is [`Undefined`] with a reason, never NaN; p-values keep their logarithm ([`PValue`]), so
 //! none is ever 0. The same data and seed give the same result at any thread count.
 
+pub mod agreement;
 mod cochran;
 mod distributions;
 mod exact;
 mod families;
 mod log_probability;
+mod matched_context;
 mod noninferiority;
 mod outcomes;
 mod paired;
+mod paired_design;
+pub mod power;
 pub mod report;
 mod resampling;
 mod signflip;
 mod undefined;
+pub mod validity;
 
 pub use cochran::{CochranQ, CochranTest};
 pub use exact::{DifferenceDistribution, ExactBootstrap};
 pub use families::{Adjustment, Family, FamilyError, adjust};
 pub use log_probability::PValue;
+pub use matched_context::{gap_closed, matched_setting};
 pub use noninferiority::{
     Conclusion, Equivalence, NonInferiority, NonInferiorityThenSuperiority, PairedMethod,
     equivalence, noninferiority, noninferiority_then_superiority, paired_interval,
 };
 pub use outcomes::{Labels, Missing, OutcomeError, Outcomes, Row};
 pub use paired::{ChiSquared, PairCounts};
+pub use paired_design::PairedDesign;
 pub use resampling::{
     Contrast, Contributions, Interval, IntervalMethod, Population, RangeTest, Replication,
     ResamplingError, Sample, Scheme, Score, ScoreEstimate, ScoreReport, Scores, acceleration,

@@ -1,0 +1,126 @@
+//! Times the two resampling workloads of the Raw-RAG paper, and prints one JSON line each:
+//! name, seconds (best of five), peak resident memory in MB, one interval.
+//!
+//! `against_numpy.py` in this folder runs this beside vectorised numpy on the same data.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench on data it makes itself"
+)]
+
+use std::time::Instant;
+
+use rawrag_statistics::{
+    Contributions, Interval, IntervalMethod, Population, Replication, Scheme, Score, Scores,
+};
+
+const SYSTEMS: usize = 7;
+
+fn main() {
+    stratified();
+    episodes();
+}
+
+/// A 0/1 outcome that Python computes alike.
+fn outcome(unit: usize, system: usize) -> f64 {
+    let mixed = (unit * 7_919 + system * 104_729 + unit * unit * (system + 3) * 31) % 1_009;
+    f64::from(u8::from(mixed < 450 + 60 * system))
+}
+
+/// 7 systems, 2,071 questions in 14 strata, all 21 contrasts with intervals and sign tests, 50,000
+/// paired replicates.
+fn stratified() {
+    const UNITS: usize = 2_071;
+    let mut contributions = Contributions::new(SYSTEMS + 1);
+    for unit in 0..UNITS {
+        let mut row: Vec<f64> = (0..SYSTEMS).map(|s| outcome(unit, s)).collect();
+        row.push(1.0);
+        contributions.push(&row).unwrap();
+    }
+    let strata: Vec<usize> = (0..UNITS).map(|unit| unit * 14 / UNITS).collect();
+    let scores = Scores::all_pairs((0..SYSTEMS).map(|s| Score::ratio(s, SYSTEMS)).collect());
+    let replication = Replication {
+        replicates: 50_000,
+        seed: 1,
+    };
+    measure("stratified", || {
+        let scheme = Scheme::UnitsWithinStrata(&strata);
+        let population = Population::new(&contributions, scheme).unwrap();
+        let report = scores
+            .estimate(&population, replication, IntervalMethod::Percentile, 0.95)
+            .unwrap();
+        report.contrasts[0].interval.unwrap()
+    });
+}
+
+/// 7 systems on 100 episodes of six tasks, the last three gated by their before-question, 20,000
+/// replicates of whole episodes.
+fn episodes() {
+    const EPISODES: usize = 100;
+    const TASKS: usize = 6;
+    let mut contributions = Contributions::new(SYSTEMS * TASKS + TASKS);
+    for episode in 0..EPISODES {
+        let mut row = vec![0.0; SYSTEMS * TASKS + TASKS];
+        for task in 0..TASKS {
+            let questions = 1 + (episode + task) % 2;
+            row[SYSTEMS * TASKS + task] = questions as f64;
+            for question in 0..questions {
+                let unit = (episode * TASKS + task) * 2 + question;
+                for system in 0..SYSTEMS {
+                    let gate = if task < 3 {
+                        1.0
+                    } else {
+                        outcome(unit + 5_000, system)
+                    };
+                    row[system * TASKS + task] += gate * outcome(unit, system);
+                }
+            }
+        }
+        contributions.push(&row).unwrap();
+    }
+    let score = |system: usize| {
+        let ratio = |task| (system * TASKS + task, SYSTEMS * TASKS + task);
+        Score::macro_average(&(0..TASKS).map(ratio).collect::<Vec<_>>())
+    };
+    let scores = Scores::all_pairs((0..SYSTEMS).map(score).collect());
+    let replication = Replication {
+        replicates: 20_000,
+        seed: 1,
+    };
+    measure("episodes", || {
+        let population = Population::new(&contributions, Scheme::Units).unwrap();
+        let report = scores
+            .estimate(&population, replication, IntervalMethod::Percentile, 0.95)
+            .unwrap();
+        report.contrasts[0].interval.unwrap()
+    });
+}
+
+fn measure(name: &str, run: impl Fn() -> Interval) {
+    let mut best = f64::INFINITY;
+    let mut interval = run();
+    for _ in 0..5 {
+        let start = Instant::now();
+        interval = run();
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    let line = serde_json::json!({
+        "name": name,
+        "seconds": best,
+        "peak_mb": peak_mb(),
+        "interval": [interval.lower, interval.upper],
+    });
+    println!("{line}");
+}
+
+/// Peak resident memory of this process, where the system tells.
+fn peak_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace()
+        .nth(1)?
+        .parse::<f64>()
+        .ok()
+        .map(|kb| kb / 1024.0)
+}
