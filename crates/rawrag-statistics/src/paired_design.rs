@@ -62,7 +62,7 @@ impl PairedDesign {
         );
         let mut counts = PairCounts::default();
         for _ in 0..self.units_per_cluster {
-            let u = u64::from(draws.word32());
+            let u = draws.word() >> 32;
             let count = if u < a_only {
                 &mut counts.a_only
             } else if u < discordant {

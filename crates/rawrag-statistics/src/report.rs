@@ -24,8 +24,8 @@ pub const FEW_DISCORDANT: u64 = 10;
 /// What to compute and how to name it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Confidence of all intervals, in (0, 1); tests are read at 1 - confidence.
-    pub confidence: f64,
+    /// Level of all tests, in (0, 1), such as 0.05; intervals have confidence 1 - alpha.
+    pub alpha: f64,
     /// Replicates and seed of every resampling procedure.
     pub replication: Replication,
     /// Non-inferiority margin, a fraction in (0, 1), if that is to be tested (b is the reference).
@@ -36,15 +36,21 @@ pub struct Options {
     pub cluster: String,
 }
 
+impl Options {
+    fn confidence(&self) -> f64 {
+        1.0 - self.alpha
+    }
+}
+
 /// Why no report can be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ReportError {
     /// Fewer systems than a comparison needs.
     #[error("a comparison needs two systems, there is {0}")]
     TooFewSystems(usize),
-    /// A confidence outside (0, 1).
-    #[error("confidence {0} is not between 0 and 1")]
-    Confidence(f64),
+    /// A level outside (0, 1).
+    #[error("alpha {0} is not between 0 and 1; five percent are 0.05")]
+    Alpha(f64),
     /// A margin outside (0, 1).
     #[error("margin {0} is not between 0 and 1; 5 points are 0.05")]
     Margin(f64),
@@ -67,7 +73,9 @@ pub struct Report {
     pub strata: Option<usize>,
     /// What a cluster is, and how many there are; absent without clusters.
     pub clusters: Option<ClusterCount>,
-    /// Confidence of all intervals.
+    /// Level of all tests.
+    pub alpha: f64,
+    /// Confidence of all intervals, 1 - alpha.
     pub confidence: f64,
     /// Replicates and seed of every resampling procedure.
     #[serde(flatten)]
@@ -288,7 +296,8 @@ pub fn report(outcomes: &Outcomes, options: &Options) -> Result<Report, ReportEr
             name: options.cluster.clone(),
             count: clusters.names().len(),
         }),
-        confidence: options.confidence,
+        alpha: options.alpha,
+        confidence: options.confidence(),
         replication: options.replication,
         missing_counted_zero: outcomes.filled(),
         units_dropped: outcomes.dropped(),
@@ -311,8 +320,8 @@ fn check(outcomes: &Outcomes, options: &Options) -> Result<(), ReportError> {
     if outcomes.systems().len() < 2 {
         return Err(ReportError::TooFewSystems(outcomes.systems().len()));
     }
-    if !inside(options.confidence) {
-        return Err(ReportError::Confidence(options.confidence));
+    if !inside(options.alpha) {
+        return Err(ReportError::Alpha(options.alpha));
     }
     if let Some(margin) = options.margin.filter(|&margin| !inside(margin)) {
         return Err(ReportError::Margin(margin));
@@ -354,7 +363,12 @@ impl Resampled {
         let estimate = |scheme: Scheme<'_>| {
             let population = Population::new(&contributions, scheme)?;
             let method = IntervalMethod::Percentile;
-            scores.estimate(&population, options.replication, method, options.confidence)
+            scores.estimate(
+                &population,
+                options.replication,
+                method,
+                options.confidence(),
+            )
         };
         let clusters = outcomes.clusters().map(Labels::of_unit);
         Ok(Self {
@@ -450,7 +464,7 @@ fn pair_row(
     let flip = sign_flip(&cluster_differences(outcomes, a, b), options.replication);
     let exact = stratum_counts(outcomes, a, b)
         .and_then(|strata| DifferenceDistribution::new(&strata))
-        .map(|distribution| distribution.summary(options.confidence));
+        .map(|distribution| distribution.summary(options.confidence()));
     let p_exact = counts.map(|c| c.exact());
     PairRow {
         a: systems[a].system.clone(),
@@ -478,12 +492,7 @@ fn pair_row(
         interval_two_stage: of_clusters(&resampled.two_stage, |r| r.contrasts[i].interval),
         noninferiority: options.margin.map(|margin| NonInferiorityRow {
             test: counts.and_then(|counts| {
-                noninferiority(
-                    &counts,
-                    margin,
-                    1.0 - options.confidence,
-                    PairedMethod::Tango,
-                )
+                noninferiority(&counts, margin, options.alpha, PairedMethod::Tango)
             }),
         }),
         sentence: String::new(),
@@ -539,7 +548,7 @@ fn sentence(row: &PairRow, options: &Options, systems: &[SystemRow], family: Fam
     } else {
         "level with".to_owned()
     };
-    let level = options.confidence * 100.0;
+    let level = options.confidence() * 100.0;
     let interval = |interval: &Defined<Interval>, by: &str| match interval {
         Ok(i) => format!(
             "; {level}% interval {} to {} by {by}",
@@ -572,7 +581,7 @@ fn summary(
     cochran: &Defined<CochranRow>,
     pairs: &[PairRow],
 ) -> String {
-    let alpha = 1.0 - options.confidence;
+    let alpha = options.alpha;
     let rejected = pairs
         .iter()
         .filter(|pair| pair.p_holm.value() <= alpha)
@@ -601,7 +610,7 @@ fn warnings(
 ) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |kind, message| warnings.push(Warning { kind, message });
-    let alpha = 1.0 - options.confidence;
+    let alpha = options.alpha;
     let (filled, dropped) = (outcomes.filled(), outcomes.dropped());
     if filled + dropped > 0 {
         warn(
@@ -687,7 +696,7 @@ fn cluster_warnings(
         );
     }
     let smallest = SignFlip::smallest_attainable(clusters);
-    if smallest > 1.0 - options.confidence {
+    if smallest > options.alpha {
         warn(
             WarningKind::SignFlipCannotReject,
             format!(

@@ -101,8 +101,8 @@ fn sample(sizes: &[f64], reached: f64, replication: Replication) -> PValue {
     let Replication { replicates, seed } = replication;
     let flipped = |draws: &mut Draws| {
         let mut sum = 0.0;
-        for chunk in sizes.chunks(32) {
-            let coins = draws.word32();
+        for chunk in sizes.chunks(64) {
+            let coins = draws.word();
             for (i, size) in chunk.iter().enumerate() {
                 sum += if coins >> i & 1 == 1 { *size } else { -size };
             }

@@ -6,9 +6,9 @@ use serde::Serialize;
 use crate::power::{pooled, signed_totals};
 use crate::resampling::Draws;
 use crate::{
-    Contributions, Defined, DifferenceDistribution, Interval, IntervalMethod, PValue, PairCounts,
-    PairedDesign, PairedMethod, Population, Replication, ResamplingError, Scheme, Score, Scores,
-    noninferiority, paired_interval, sign_flip, studentised_difference,
+    Contributions, Defined, DifferenceDistribution, Interval, PValue, PairCounts, PairedDesign,
+    PairedMethod, Population, Replication, ResamplingError, Scheme, acceleration, noninferiority,
+    paired_interval, resample, sign_flip, studentised_difference,
 };
 
 /// Confidence of every interval; tests are at the complementary level.
@@ -16,6 +16,12 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// Margin of the non-inferiority tests.
 pub const MARGIN: f64 = 0.05;
+
+/// Samples a design that the committed page is made of.
+pub const SAMPLES: usize = 1_000;
+
+/// Replicates a cluster bootstrap that the committed page is made of.
+pub const INNER: usize = 500;
 
 /// A design with a name for the page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -126,6 +132,34 @@ pub fn run(
     Ok(behaviours)
 }
 
+/// The behaviours as CSV, a header and one line each; empty fields where a method has none.
+pub fn csv(behaviours: &[Behaviour]) -> String {
+    let mut csv = String::from(
+        "design,clusters,units_per_cluster,rate,correlation,difference,between_sd,method,unit,\
+         coverage,width,rejections,samples\n",
+    );
+    let shown = |share: Option<f64>| share.map_or(String::new(), |share| format!("{share:.4}"));
+    for behaviour in behaviours {
+        let NamedDesign { name, design } = &behaviour.design;
+        csv.push_str(&format!(
+            "{name},{},{},{},{},{},{},\"{}\",{},{},{},{},{}\n",
+            design.clusters,
+            design.units_per_cluster,
+            design.rate,
+            design.correlation,
+            design.difference,
+            design.between_sd,
+            behaviour.method,
+            behaviour.unit,
+            shown(behaviour.coverage),
+            shown(behaviour.width),
+            shown(behaviour.rejections),
+            behaviour.samples,
+        ));
+    }
+    csv
+}
+
 /// One method's answer to one sample.
 struct Applied {
     method: &'static str,
@@ -233,20 +267,42 @@ fn by_cluster(
     let mut all = Vec::new();
 
     // Whole clusters: a member is a cluster, with its totals.
-    let mut totals = Contributions::new(2);
-    for (difference, counts) in signed_totals(clusters).into_iter().zip(clusters) {
-        totals.push(&[difference, counts.units() as f64])?;
+    let mut totals = Contributions::new(3);
+    for counts in clusters {
+        totals.push(&[
+            counts.a_only as f64,
+            counts.b_only as f64,
+            counts.units() as f64,
+        ])?;
     }
     let population = Population::new(&totals, Scheme::Units)?;
-    let score = Scores::all_pairs(vec![Score::ratio(0, 1)]);
-    for (name, method) in [
-        ("bootstrap percentile", IntervalMethod::Percentile),
-        ("bootstrap basic", IntervalMethod::Basic),
-        ("bootstrap BCa", IntervalMethod::BiasCorrected),
+    let difference = |totals: &[f64]| (totals[0] - totals[1]) / totals[2];
+    let estimate = difference(population.totals());
+    let sampled = |population: &Population| {
+        resample(population, replication, 1, |totals, out| {
+            out[0] = Some(difference(totals))
+        })
+        .swap_remove(0)
+    };
+    let left_out: Vec<Vec<f64>> = population
+        .leave_one_out()
+        .iter()
+        .map(|stratum| stratum.iter().map(|totals| difference(totals)).collect())
+        .collect();
+    let sample = sampled(&population);
+    for (name, interval) in [
+        ("bootstrap percentile", sample.percentile(CONFIDENCE)),
+        ("bootstrap basic", sample.basic(estimate, CONFIDENCE)),
+        (
+            "bootstrap BCa",
+            sample.bca(estimate, acceleration(&left_out), CONFIDENCE),
+        ),
     ] {
-        let report = score.estimate(&population, replication, method, CONFIDENCE)?;
-        let interval = report.scores.first().and_then(|score| score.interval.ok());
-        all.push(applied(name, interval, interval.map(|i| !i.contains(0.0))));
+        all.push(applied(
+            name,
+            interval.ok(),
+            interval.ok().map(|i| !i.contains(0.0)),
+        ));
     }
     let (differences, labels) = unit_differences(clusters);
     let studentised =
@@ -263,17 +319,7 @@ fn by_cluster(
             units.push(&[difference.max(0.0), (-difference).max(0.0), 1.0])?;
         }
         let population = Population::new(&units, Scheme::ClustersThenUnits(&labels))?;
-        let scores = Scores::all_pairs(vec![Score::ratio(0, 2), Score::ratio(1, 2)]);
-        let report = scores.estimate(
-            &population,
-            replication,
-            IntervalMethod::Percentile,
-            CONFIDENCE,
-        )?;
-        let interval = report
-            .contrasts
-            .first()
-            .and_then(|contrast| contrast.interval.ok());
+        let interval = sampled(&population).percentile(CONFIDENCE).ok();
         all.push(applied(
             "two-stage bootstrap percentile",
             interval,

@@ -1,15 +1,16 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-const BUFFERED: usize = 2_048;
+const BUFFERED: usize = 512;
 
-/// Largest count for which 16 random bits choose an index; rejection stays below 1 in 16.
-const MOST_FOR_16_BITS: usize = 1 << 12;
+/// A batch of indices is drawn from one 64-bit word as long as its outcomes number at most this;
+/// fewer than 1 word in 32 is then rejected.
+const MOST_OUTCOMES: u64 = 1 << 59;
 
-/// A source of exactly uniform indices: one ChaCha8 stream, read 16 or 32 bits at a time.
+/// A source of exactly uniform indices: one ChaCha8 stream, read 64 bits at a time.
 pub(crate) struct Draws {
     rng: ChaCha8Rng,
-    words: [u16; BUFFERED],
+    words: [u64; BUFFERED],
     next: usize,
 }
 
@@ -27,75 +28,98 @@ impl Draws {
 
     /// Calls `take` with `draws` independent indices, each uniform on `0..count`.
     ///
-    /// Multiply-shift with rejection (Lemire 2019), so that no index is favoured. `count` must be
+    /// Several indices come from each word by repeated multiply-shift, with one rejection test for
+    /// the batch, so that no index is favoured (Brackett-Rozinsky and Lemire 2025). `count` must be
     /// positive and below 2^32.
     #[inline]
-    pub(crate) fn indices(&mut self, draws: usize, count: usize, mut take: impl FnMut(usize)) {
-        if count > MOST_FOR_16_BITS {
-            for _ in 0..draws {
-                take(self.index(count as u32) as usize);
-            }
-            return;
+    pub(crate) fn indices(&mut self, draws: usize, count: usize, take: impl FnMut(usize)) {
+        match MOST_OUTCOMES.ilog(count.max(2) as u64) {
+            0 | 1 => self.batches::<1>(draws, count, take),
+            2 => self.batches::<2>(draws, count, take),
+            3 => self.batches::<3>(draws, count, take),
+            4 => self.batches::<4>(draws, count, take),
+            5 => self.batches::<5>(draws, count, take),
+            6 => self.batches::<6>(draws, count, take),
+            7 => self.batches::<7>(draws, count, take),
+            _ => self.batches::<8>(draws, count, take),
         }
-        let count = count as u32;
-        let rejected_below = (1u32 << 16) % count;
+    }
+
+    #[inline]
+    fn batches<const SIZE: usize>(
+        &mut self,
+        draws: usize,
+        count: usize,
+        mut take: impl FnMut(usize),
+    ) {
+        let count = count as u64;
+        let outcomes = count.pow(SIZE as u32);
+        let rejected_below = outcomes.wrapping_neg() % outcomes;
         let mut left = draws;
         while left > 0 {
             let ready = self.ready();
-            let used = ready.len().min(left);
-            let mut accepted = 0;
-            for &word in &ready[..used] {
-                let product = u32::from(word) * count;
-                if product & 0xffff >= rejected_below {
-                    take((product >> 16) as usize);
-                    accepted += 1;
+            let mut used = 0;
+            for &word in ready {
+                used += 1;
+                let (indices, rest) = split::<SIZE>(word, count);
+                if rest < rejected_below {
+                    continue;
                 }
+                if left <= SIZE {
+                    indices[..left].iter().for_each(|&i| take(i));
+                    left = 0;
+                    break;
+                }
+                indices.into_iter().for_each(&mut take);
+                left -= SIZE;
             }
             self.next += used;
-            left -= accepted;
         }
     }
 
     /// One index uniform on `0..count`; `count` must be positive.
     pub(crate) fn index(&mut self, count: u32) -> u32 {
-        let rejected_below = count.wrapping_neg() % count;
-        loop {
-            let product = u64::from(self.word32()) * u64::from(count);
-            if product as u32 >= rejected_below {
-                return (product >> 32) as u32;
-            }
-        }
+        let mut index = 0;
+        self.batches::<1>(1, count as usize, |i| index = i as u32);
+        index
     }
 
     /// A number uniform on \[0, 1), a multiple of 2^-53.
     pub(crate) fn uniform(&mut self) -> f64 {
-        let bits = u64::from(self.word32()) << 32 | u64::from(self.word32());
-        (bits >> 11) as f64 / (1u64 << 53) as f64
+        (self.word() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// One fair coin in each bit.
-    pub(crate) fn word32(&mut self) -> u32 {
-        u32::from(self.word()) << 16 | u32::from(self.word())
-    }
-
-    fn word(&mut self) -> u16 {
+    pub(crate) fn word(&mut self) -> u64 {
         let word = self.ready()[0];
         self.next += 1;
         word
     }
 
     /// The unread words, at least one.
-    fn ready(&mut self) -> &[u16] {
+    fn ready(&mut self) -> &[u64] {
         if self.next == BUFFERED {
-            let mut bytes = [0u8; 2 * BUFFERED];
+            let mut bytes = [0u8; 8 * BUFFERED];
             self.rng.fill_bytes(&mut bytes);
-            for (word, pair) in self.words.iter_mut().zip(bytes.as_chunks().0) {
-                *word = u16::from_le_bytes(*pair);
+            for (word, eight) in self.words.iter_mut().zip(bytes.as_chunks().0) {
+                *word = u64::from_le_bytes(*eight);
             }
             self.next = 0;
         }
         &self.words[self.next..]
     }
+}
+
+/// The leading `SIZE` digits of `word` / 2^64 to the base `count`, and what is left of it.
+#[inline]
+fn split<const SIZE: usize>(mut word: u64, count: u64) -> ([usize; SIZE], u64) {
+    let mut indices = [0; SIZE];
+    for index in &mut indices {
+        let product = u128::from(word) * u128::from(count);
+        *index = (product >> 64) as usize;
+        word = product as u64;
+    }
+    (indices, word)
 }
 
 #[cfg(test)]

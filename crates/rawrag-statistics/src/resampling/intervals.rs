@@ -84,26 +84,32 @@ impl Sample {
         PValue::monte_carlo(hits as u64, self.replicates() as u64).times(2.0)
     }
 
-    /// Ends that leave `below` and `above` of the replicates outside.
+    /// Ends that leave `below` and `above` of the replicates outside, interpolated linearly. The
+    /// upper end is found as the mirrored lower one, so that negation is exact.
     fn between(&self, below: f64, above: f64) -> Defined<Interval> {
+        let last = self
+            .values
+            .len()
+            .checked_sub(1)
+            .ok_or(Undefined::NoReplicate)?;
+        let place = |share: f64| {
+            let position = share.clamp(0.0, 1.0) * last as f64;
+            let whole = (position.floor() as usize).min(last);
+            (whole, position - whole as f64)
+        };
         let mut values = self.values.clone();
-        let lower = lower_quantile(&mut values, below)?;
-        // The upper end as the mirrored lower one, so that negation is exact.
-        values.iter_mut().for_each(|v| *v = 0.0 - *v);
-        let upper = 0.0 - lower_quantile(&mut values, above)?;
-        Ok(Interval { lower, upper })
+        let (rank, weight) = place(below);
+        let (_, &mut low, rest) = values.select_nth_unstable_by(rank, f64::total_cmp);
+        let next = rest.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
+        let lower = low + weight * (next - low);
+        let (rank, weight) = place(above);
+        let (rest, &mut high, _) = values.select_nth_unstable_by(last - rank, f64::total_cmp);
+        let next = rest.iter().copied().max_by(f64::total_cmp).unwrap_or(high);
+        Ok(Interval {
+            lower,
+            upper: high - weight * (high - next),
+        })
     }
-}
-
-/// The linearly interpolated quantile `share`; reorders the values.
-fn lower_quantile(values: &mut [f64], share: f64) -> Defined<f64> {
-    let last = values.len().checked_sub(1).ok_or(Undefined::NoReplicate)?;
-    let position = share.clamp(0.0, 1.0) * last as f64;
-    let below = (position.floor() as usize).min(last);
-    let weight = position - below as f64;
-    let (_, &mut low, rest) = values.select_nth_unstable_by(below, f64::total_cmp);
-    let high = rest.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
-    Ok(low + weight * (high - low))
 }
 
 /// The acceleration of the BCa interval from leave-one-out values of the statistic, a slice a

@@ -15,7 +15,7 @@ pub use scores::{Contrast, IntervalMethod, RangeTest, Score, ScoreEstimate, Scor
 pub use studentised::studentised_difference;
 
 /// Replicates a block: one ChaCha8 stream each, so that the thread count changes nothing.
-const BLOCK: usize = 256;
+const BLOCK: usize = 512;
 
 /// How many replicates to draw, and from which seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -58,6 +58,13 @@ impl Sample {
         self.values.len() + self.undefined
     }
 
+    fn with_capacity(replicates: usize) -> Self {
+        Self {
+            values: Vec::with_capacity(replicates),
+            undefined: 0,
+        }
+    }
+
     fn push(&mut self, value: Option<f64>) {
         match value {
             Some(value) => self.values.push(value),
@@ -78,16 +85,19 @@ pub fn resample(
     evaluate: impl Fn(&[f64], &mut [Option<f64>]) + Sync,
 ) -> Vec<Sample> {
     let Replication { replicates, seed } = replication;
+    let columns = population.totals().len();
     let blocks: Vec<Vec<Sample>> = (0..replicates.div_ceil(BLOCK))
         .into_par_iter()
         .map(|block| {
-            let mut draws = Draws::new(seed, block as u64);
-            let mut totals = vec![0.0; population.totals().len()];
+            let size = BLOCK.min(replicates - block * BLOCK);
+            let mut totals = vec![0.0; size * columns];
+            population.resample(&mut Draws::new(seed, block as u64), &mut totals);
             let mut values = vec![None; statistics];
-            let mut samples = vec![Sample::default(); statistics];
-            for _ in block * BLOCK..replicates.min((block + 1) * BLOCK) {
-                population.resample(&mut draws, &mut totals);
-                evaluate(&totals, &mut values);
+            let mut samples: Vec<_> = (0..statistics)
+                .map(|_| Sample::with_capacity(size))
+                .collect();
+            for totals in totals.chunks_exact(columns) {
+                evaluate(totals, &mut values);
                 for (sample, value) in samples.iter_mut().zip(&mut values) {
                     sample.push(value.take());
                 }
@@ -96,8 +106,7 @@ pub fn resample(
         })
         .collect();
     let gather = |statistic: usize| {
-        let mut gathered = Sample::default();
-        gathered.values.reserve_exact(replicates);
+        let mut gathered = Sample::with_capacity(replicates);
         for block in &blocks {
             gathered.values.extend_from_slice(&block[statistic].values);
             gathered.undefined += block[statistic].undefined;

@@ -230,7 +230,7 @@ impl Population {
         Self {
             columns,
             totals: total(&rows, columns),
-            table: Table::new(rows, columns),
+            table: Table::new(rows, columns, if nest { &member_rows } else { &ranges }),
             strata: ranges,
             nested: nest.then_some(member_rows),
         }
@@ -276,81 +276,136 @@ impl Population {
         total(&rows, self.columns)
     }
 
-    /// Fills `totals` with those of one resample.
+    /// Adds to `totals` those of one resample a row, for as many rows as it has.
+    ///
+    /// A stratum serves all resamples before the next one does, so that its rows stay in cache.
     pub(crate) fn resample(&self, draws: &mut Draws, totals: &mut [f64]) {
-        match &self.table {
-            Table::Real(rows) => {
-                totals.fill(0.0);
-                self.visit(draws, |draws, within, count| {
-                    draws.indices(count, within.len(), |i| {
-                        let row = (within.start + i) * self.columns;
-                        for (t, x) in totals.iter_mut().zip(&rows[row..row + self.columns]) {
-                            *t += x;
-                        }
-                    });
-                });
+        for stratum in &self.strata {
+            for totals in totals.chunks_exact_mut(self.columns) {
+                match &self.table {
+                    Table::Real(rows) => self.draw_real(rows, stratum, draws, totals),
+                    Table::Packed(packed) => self.draw_packed(packed, stratum, draws, totals),
+                }
             }
-            Table::Packed(packed) => match packed.words {
-                1 => self.resample_packed::<1>(packed, draws, totals),
-                2 => self.resample_packed::<2>(packed, draws, totals),
-                3 => self.resample_packed::<3>(packed, draws, totals),
-                4 => self.resample_packed::<4>(packed, draws, totals),
-                5 => self.resample_packed::<5>(packed, draws, totals),
-                6 => self.resample_packed::<6>(packed, draws, totals),
-                7 => self.resample_packed::<7>(packed, draws, totals),
-                _ => self.resample_packed::<MOST_WORDS>(packed, draws, totals),
-            },
         }
     }
 
-    fn resample_packed<const W: usize>(
+    fn draw_real(
+        &self,
+        rows: &[f64],
+        stratum: &Range<usize>,
+        draws: &mut Draws,
+        totals: &mut [f64],
+    ) {
+        self.visit(stratum, draws, |draws, within| {
+            draws.indices(within.len(), within.len(), |i| {
+                let row = (within.start + i) * self.columns;
+                for (total, x) in totals.iter_mut().zip(&rows[row..row + self.columns]) {
+                    *total += x;
+                }
+            });
+        });
+    }
+
+    fn draw_packed(
         &self,
         packed: &Packed,
+        stratum: &Range<usize>,
+        draws: &mut Draws,
+        totals: &mut [f64],
+    ) {
+        match packed.words {
+            1 => self.draw_words::<1>(packed, stratum, draws, totals),
+            2 => self.draw_words::<2>(packed, stratum, draws, totals),
+            3 => self.draw_words::<3>(packed, stratum, draws, totals),
+            4 => self.draw_words::<4>(packed, stratum, draws, totals),
+            5 => self.draw_words::<5>(packed, stratum, draws, totals),
+            6 => self.draw_words::<6>(packed, stratum, draws, totals),
+            7 => self.draw_words::<7>(packed, stratum, draws, totals),
+            _ => self.draw_words::<MOST_WORDS>(packed, stratum, draws, totals),
+        }
+    }
+
+    fn draw_words<const W: usize>(
+        &self,
+        packed: &Packed,
+        stratum: &Range<usize>,
         draws: &mut Draws,
         totals: &mut [f64],
     ) {
         let rows = packed.rows.as_chunks::<W>().0;
-        let mut lanes = [0u64; W];
-        let mut room = packed.capacity;
-        totals.fill(0.0);
-        self.visit(draws, |draws, within, count| {
-            let rows = &rows[within];
-            let mut left = count;
-            while left > 0 {
-                if room == 0 {
-                    packed.unpack(&mut lanes, totals);
-                    room = packed.capacity;
+        let mut sum = Sum {
+            lanes: [0; W],
+            room: packed.capacity,
+        };
+        self.visit(stratum, draws, |draws, within| {
+            let count = within.len();
+            match packed.pairs.get(&within.start) {
+                Some(pairs) => {
+                    sum.draw(pairs.as_chunks().0, 2, count / 2, packed, draws, totals);
+                    sum.draw(&rows[within], 1, count % 2, packed, draws, totals);
                 }
-                let now = left.min(room);
-                let mut sum = lanes;
-                draws.indices(now, rows.len(), |i| {
-                    for (lane, word) in sum.iter_mut().zip(&rows[i]) {
-                        *lane += word;
-                    }
-                });
-                lanes = sum;
-                left -= now;
-                room -= now;
+                None => sum.draw(&rows[within], 1, count, packed, draws, totals),
             }
         });
-        packed.unpack(&mut lanes, totals);
+        packed.unpack(&mut sum.lanes, totals);
     }
 
-    /// Calls `draw` with each range of rows to draw from and the number of rows to draw.
+    /// Calls `draw` with each range of rows from which as many rows are to be drawn.
     #[inline]
-    fn visit(&self, draws: &mut Draws, mut draw: impl FnMut(&mut Draws, Range<usize>, usize)) {
-        for stratum in &self.strata {
-            match &self.nested {
-                None => draw(draws, stratum.clone(), stratum.len()),
-                Some(members) => {
-                    for _ in 0..stratum.len() {
-                        let chosen = stratum.start + draws.index(stratum.len() as u32) as usize;
-                        let rows = members[chosen].clone();
-                        let count = rows.len();
-                        draw(draws, rows, count);
-                    }
+    fn visit(
+        &self,
+        stratum: &Range<usize>,
+        draws: &mut Draws,
+        mut draw: impl FnMut(&mut Draws, Range<usize>),
+    ) {
+        match &self.nested {
+            None => draw(draws, stratum.clone()),
+            Some(members) => {
+                for _ in 0..stratum.len() {
+                    let chosen = stratum.start + draws.index(stratum.len() as u32) as usize;
+                    draw(draws, members[chosen].clone());
                 }
             }
+        }
+    }
+}
+
+/// Packed totals of the rows drawn so far.
+struct Sum<const W: usize> {
+    lanes: [u64; W],
+    /// Number of rows that still fit.
+    room: usize,
+}
+
+impl<const W: usize> Sum<W> {
+    /// Adds `count` entries drawn from a table whose entries are sums of `rows` rows each.
+    #[inline]
+    fn draw(
+        &mut self,
+        table: &[[u64; W]],
+        rows: usize,
+        count: usize,
+        packed: &Packed,
+        draws: &mut Draws,
+        totals: &mut [f64],
+    ) {
+        let mut left = count;
+        while left > 0 {
+            if self.room < rows {
+                packed.unpack(&mut self.lanes, totals);
+                self.room = packed.capacity;
+            }
+            let now = left.min(self.room / rows);
+            let mut lanes = self.lanes;
+            draws.indices(now, table.len(), |i| {
+                for (lane, word) in lanes.iter_mut().zip(&table[i]) {
+                    *lane += word;
+                }
+            });
+            self.lanes = lanes;
+            self.room -= now * rows;
+            left -= now;
         }
     }
 }
@@ -370,19 +425,29 @@ struct Packed {
     /// Number of rows that can be added before a lane could overflow.
     capacity: usize,
     rows: Vec<u64>,
+    /// The sum of every ordered pair of rows, by first row of the range they are drawn from: two
+    /// independent draws are one draw of a pair.
+    pairs: BTreeMap<usize, Vec<u64>>,
 }
 
 const MOST_WORDS: usize = 8;
+
+/// Largest table of pairs, in words: a quarter of a megabyte, which a core's own cache holds.
+const MOST_PAIR_WORDS: usize = 1 << 15;
 
 /// Fewest rows a lane must hold, so that unpacking stays rare.
 const FEWEST_ROWS_A_LANE: usize = 32;
 
 impl Table {
-    fn new(rows: Rows, columns: usize) -> Self {
-        match Packed::new(&rows, columns) {
-            Some(packed) => Self::Packed(packed),
-            None => Self::Real(rows.concat()),
-        }
+    /// `within` holds the ranges of rows that are drawn from.
+    fn new(rows: Rows, columns: usize, within: &[Range<usize>]) -> Self {
+        let Some(mut packed) = Packed::new(&rows, columns) else {
+            return Self::Real(rows.concat());
+        };
+        within
+            .iter()
+            .for_each(|range| packed.prepare_pairs(range.clone()));
+        Self::Packed(packed)
     }
 
     fn row(&self, row: usize, columns: usize) -> Vec<f64> {
@@ -431,7 +496,23 @@ impl Packed {
             words,
             capacity: capacity(bits),
             rows: packed,
+            pairs: BTreeMap::new(),
         })
+    }
+
+    /// Prepares drawing two rows at a time from a range of rows, if their pairs fit.
+    fn prepare_pairs(&mut self, within: Range<usize>) {
+        if within.len() < 2 || within.len() * within.len() * self.words > MOST_PAIR_WORDS {
+            return;
+        }
+        let rows = &self.rows[within.start * self.words..within.end * self.words];
+        let mut pairs = Vec::with_capacity(rows.len() * within.len());
+        for first in rows.chunks(self.words) {
+            for second in rows.chunks(self.words) {
+                pairs.extend(first.iter().zip(second).map(|(a, b)| a + b));
+            }
+        }
+        self.pairs.insert(within.start, pairs);
     }
 
     /// Adds the lanes to the totals and clears them.
@@ -488,34 +569,58 @@ fn compare_strata(a: &[Rows], b: &[Rows]) -> Ordering {
 mod tests {
     use super::*;
 
-    /// The packed and the plain table see the same draws, so every resample agrees exactly.
+    /// With strata too large for tables of pairs and lanes that hold them, the packed and the plain table see the same draws,
+    /// so every resample agrees exactly.
     #[test]
     fn packing_changes_no_resample() {
-        for (columns, most) in [(3, 1u32), (9, 3), (48, 3), (2, 200), (4, 60_000)] {
+        for (columns, most, units) in [
+            (3, 1u32, 200),
+            (9, 1, 200),
+            (48, 3, 80),
+            (2, 200, 200),
+            (4, 60_000, 200),
+        ] {
             let mut draws = Draws::new(1, 0);
-            let rows: Rows = (0..40)
-                .map(|_| {
-                    (0..columns)
-                        .map(|_| f64::from(draws.index(most + 1)))
-                        .collect()
-                })
-                .collect();
-            let strata = vec![
-                rows[..25].iter().map(|r| vec![r.clone()]).collect(),
-                rows[25..].iter().map(|r| vec![r.clone()]).collect(),
-            ];
+            let mut row = || {
+                (0..columns)
+                    .map(|_| f64::from(draws.index(most + 1)))
+                    .collect()
+            };
+            let rows: Rows = (0..2 * units).map(|_| row()).collect();
+            let stratum = |rows: &[Vec<f64>]| rows.iter().map(|r| vec![r.clone()]).collect();
+            let strata = vec![stratum(&rows[..units]), stratum(&rows[units..])];
             let packed = Population::lay_out(strata, columns, false);
-            assert!(matches!(packed.table, Table::Packed(_)), "{columns} {most}");
+            assert!(
+                matches!(&packed.table, Table::Packed(p) if p.pairs.is_empty()),
+                "{columns}"
+            );
             let plain = Population {
                 table: Table::Real(rows.concat()),
                 ..packed.clone()
             };
-            let (mut a, mut b) = (vec![0.0; columns], vec![0.0; columns]);
-            for stream in 0..50 {
-                packed.resample(&mut Draws::new(9, stream), &mut a);
-                plain.resample(&mut Draws::new(9, stream), &mut b);
-                assert_eq!(a, b);
+            for stream in 0..5 {
+                let resamples = |population: &Population| {
+                    let mut totals = vec![0.0; 4 * columns];
+                    population.resample(&mut Draws::new(9, stream), &mut totals);
+                    totals
+                };
+                assert_eq!(resamples(&packed), resamples(&plain));
             }
+        }
+    }
+
+    /// Lanes that fill up are emptied into the totals in time.
+    #[test]
+    fn full_lanes_are_carried_over() {
+        for (units, value) in [(40, 9.0), (700, 1.0), (700, 40.0)] {
+            let mut contributions = Contributions::new(9);
+            for _ in 0..units {
+                contributions.push(&[value; 9]).unwrap();
+            }
+            let population = Population::new(&contributions, Scheme::Units).unwrap();
+            let mut totals = [0.0; 9];
+            population.resample(&mut Draws::new(1, 1), &mut totals);
+            assert_eq!(totals, [f64::from(units) * value; 9]);
         }
     }
 
@@ -547,6 +652,7 @@ mod tests {
             let mut totals = vec![0.0; units];
             let mut draws = Draws::new(3, 0);
             for _ in 0..replicates {
+                totals.fill(0.0);
                 population.resample(&mut draws, &mut totals);
                 assert!(
                     (totals.iter().sum::<f64>() - units as f64).abs() < 1e-9,
