@@ -160,6 +160,121 @@ pub fn csv(behaviours: &[Behaviour]) -> String {
     csv
 }
 
+/// The behaviours as Markdown tables, in percent: size, coverage, power, non-inferiority at the
+/// margin, and the sweeps. The papers' designs are shown at a correlation of 0.7; the CSV has all.
+pub fn tables(behaviours: &[Behaviour]) -> String {
+    let paper = |b: &Behaviour| (b.design.design.correlation - 0.7).abs() < 1e-9;
+    let at =
+        |b: &Behaviour, difference: f64| (b.design.design.difference - difference).abs() < 1e-9;
+    let named = |b: &Behaviour, name: &str| b.design.name == name;
+    let margin_test = |b: &Behaviour| b.method.starts_with("non-inferiority");
+    let rejections = |b: &Behaviour| b.rejections;
+    let coverage = |b: &Behaviour| b.coverage;
+    let table = |title: &str, keep: &dyn Fn(&Behaviour) -> bool, value: &Value| {
+        markdown(title, behaviours.iter().filter(|b| keep(b)), value)
+    };
+    [
+        table(
+            "Size: rejections at 5 % when there is no difference",
+            &|b| paper(b) && at(b, 0.0) && !margin_test(b),
+            &rejections,
+        ),
+        table(
+            "Coverage of 95 % intervals when there is no difference",
+            &|b| paper(b) && at(b, 0.0),
+            &coverage,
+        ),
+        table(
+            "Power: rejections at 5 % when the difference is 3 points",
+            &|b| paper(b) && at(b, 0.03) && !margin_test(b),
+            &rejections,
+        ),
+        table(
+            "Size of non-inferiority tests: rejections at 5 % when the difference is the margin",
+            &|b| at(b, -MARGIN) && margin_test(b),
+            &rejections,
+        ),
+        table(
+            "Coverage by number of clusters",
+            &|b| named(b, "cluster count"),
+            &coverage,
+        ),
+        table(
+            "Size by number of clusters",
+            &|b| named(b, "cluster count") && !margin_test(b),
+            &rejections,
+        ),
+        table(
+            "Size by between-cluster standard deviation",
+            &|b| named(b, "between-cluster sd") && !margin_test(b),
+            &rejections,
+        ),
+        table(
+            "Coverage by number of independent questions",
+            &|b| named(b, "independent questions") && at(b, 0.0),
+            &coverage,
+        ),
+        table(
+            "Size by number of independent questions",
+            &|b| named(b, "independent questions") && at(b, 0.0) && !margin_test(b),
+            &rejections,
+        ),
+    ]
+    .join("\n")
+}
+
+type Value = dyn Fn(&Behaviour) -> Option<f64>;
+
+/// A row a method that has the value anywhere, a column a design.
+fn markdown<'a>(
+    title: &str,
+    behaviours: impl Iterator<Item = &'a Behaviour>,
+    value: &Value,
+) -> String {
+    let mut columns: Vec<String> = Vec::new();
+    let mut rows: Vec<(String, Vec<(usize, f64)>)> = Vec::new();
+    for behaviour in behaviours {
+        let design = &behaviour.design.design;
+        let column = format!(
+            "{} {} x {}, r {}, sd {}",
+            behaviour.design.name,
+            design.clusters,
+            design.units_per_cluster,
+            design.correlation,
+            design.between_sd
+        );
+        let place = columns
+            .iter()
+            .position(|c| *c == column)
+            .unwrap_or_else(|| {
+                columns.push(column);
+                columns.len() - 1
+            });
+        let Some(share) = value(behaviour) else {
+            continue;
+        };
+        let name = format!("{}, by {}", behaviour.method, behaviour.unit);
+        match rows.iter_mut().find(|row| row.0 == name) {
+            Some(row) => row.1.push((place, share)),
+            None => rows.push((name, vec![(place, share)])),
+        }
+    }
+    let mut text = format!("## {title}\n\n| method | {} |\n|---|", columns.join(" | "));
+    text.push_str(&"---:|".repeat(columns.len()));
+    text.push('\n');
+    for (name, cells) in rows {
+        text.push_str(&format!("| {name} |"));
+        for column in 0..columns.len() {
+            match cells.iter().find(|(place, _)| *place == column) {
+                Some((_, share)) => text.push_str(&format!(" {:.1} |", 100.0 * share)),
+                None => text.push_str(" - |"),
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// One method's answer to one sample.
 struct Applied {
     method: &'static str,
@@ -347,4 +462,42 @@ fn unit_differences(clusters: &[PairCounts]) -> (Vec<f64>, Vec<usize>) {
         labels.resize(differences.len(), label);
     }
     (differences, labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What users have been bitten by: with few clusters that differ, methods by question reject a
+    /// true null far too often, and the sign-flip over clusters does not.
+    #[test]
+    fn question_tests_are_too_eager_when_conversations_differ() {
+        let design = NamedDesign {
+            name: "ten conversations".to_owned(),
+            design: PairedDesign {
+                clusters: 10,
+                units_per_cluster: 154,
+                rate: 0.7,
+                correlation: 0.7,
+                difference: 0.0,
+                between_sd: 0.05,
+            },
+        };
+        let replication = Replication {
+            replicates: 300,
+            seed: 1,
+        };
+        let behaviours = run(&[design], replication, 100).unwrap();
+        let size = |method: &str| {
+            behaviours
+                .iter()
+                .find(|b| b.method == method)
+                .and_then(|b| b.rejections)
+                .unwrap()
+        };
+        assert!(size("bootstrap percentile and sign test") > 0.15);
+        assert!(size("McNemar exact") > 0.15);
+        // Three standard errors above five percent.
+        assert!(size("sign-flip") < 0.05 + 3.0 * (0.05f64 * 0.95 / 300.0).sqrt());
+    }
 }

@@ -208,7 +208,7 @@ impl Population {
         }
         let mut strata: Vec<Vec<Rows>> = strata.into_values().collect();
         for stratum in &mut strata {
-            stratum.sort_by(|a, b| compare_rows(a, b));
+            stratum.sort_by(compare_rows);
         }
         strata.sort_by(|a, b| compare_strata(a, b));
         Ok(Self::lay_out(strata, contributions.columns, nest))

@@ -41,7 +41,7 @@ impl Score {
 
     /// The score of given totals. Errs with [`Undefined::ZeroDenominator`], and with
     /// [`Undefined::NoUnits`] for an average of nothing.
-    pub fn evaluate(&self, totals: &[f64]) -> Defined<f64> {
+    fn evaluate(&self, totals: &[f64]) -> Defined<f64> {
         if self.terms.is_empty() {
             return Err(Undefined::NoUnits);
         }
