@@ -9,14 +9,14 @@ use crate::{
     Adjustment, CochranQ, CochranTest, Contributions, Defined, DifferenceDistribution, Interval,
     IntervalMethod, NonInferiority, PValue, PairCounts, PairedMethod, Population, RangeTest,
     Replication, ResamplingError, Scheme, Score, ScoreReport, Scores, SignFlip, Undefined, adjust,
-    noninferiority, sign_flip, undefined,
+    noninferiority, sign_flip, studentised_difference, undefined,
 };
 use crate::{Outcomes, outcomes::Labels};
 
 /// Clusters below which cluster intervals are too narrow to be taken at face value: in the
 /// committed simulations (`docs/validity.md`) the percentile interval's coverage falls below its
 /// level by more than one point in a hundred there.
-pub const FEW_CLUSTERS: usize = 30;
+pub const FEW_CLUSTERS: usize = 50;
 
 /// Discordant units below which a pair has too little to decide on.
 pub const FEW_DISCORDANT: u64 = 10;
@@ -215,6 +215,9 @@ pub struct PairRow {
     /// Two-sided bootstrap sign test, whole clusters resampled.
     #[serde(serialize_with = "undefined::serialize")]
     pub p_sign_cluster: Defined<PValue>,
+    /// Studentised interval, whole clusters resampled: the one to read with few clusters.
+    #[serde(serialize_with = "undefined::serialize")]
+    pub interval_studentised: Defined<Interval>,
     /// Percentile interval, clusters resampled and units within them.
     #[serde(serialize_with = "undefined::serialize")]
     pub interval_two_stage: Defined<Interval>,
@@ -277,7 +280,7 @@ pub fn report(outcomes: &Outcomes, options: &Options) -> Result<Report, ReportEr
     check(outcomes, options)?;
     let resampled = Resampled::new(outcomes, options)?;
     let systems = system_rows(outcomes, &resampled);
-    let (pairs, family) = pair_rows(outcomes, options, &systems, &resampled);
+    let (pairs, family) = pair_rows(outcomes, options, &systems, &resampled)?;
     let cochran_q = CochranQ::new(outcomes.scores()).map(|q| {
         let test = q.test();
         let p_permutation = q.permutation(options.replication);
@@ -418,12 +421,12 @@ fn pair_rows(
     options: &Options,
     systems: &[SystemRow],
     resampled: &Resampled,
-) -> (Vec<PairRow>, FamilyRow) {
+) -> Result<(Vec<PairRow>, FamilyRow), ResamplingError> {
     let contrasts = &resampled.by_unit.contrasts;
     let mut rows: Vec<PairRow> = (0..contrasts.len())
         .into_par_iter()
         .map(|i| pair_row(outcomes, options, systems, resampled, i))
-        .collect();
+        .collect::<Result<_, _>>()?;
     let binary = rows.iter().all(|row| row.p_exact.is_ok());
     let raw: Vec<PValue> = rows
         .iter()
@@ -446,7 +449,7 @@ fn pair_rows(
         row.p_bh = p_bh;
         row.sentence = sentence(row, options, systems, family);
     }
-    (rows, family)
+    Ok((rows, family))
 }
 
 /// A pair's row, still without its place in the family.
@@ -456,7 +459,7 @@ fn pair_row(
     systems: &[SystemRow],
     resampled: &Resampled,
     i: usize,
-) -> PairRow {
+) -> Result<PairRow, ResamplingError> {
     let contrast = &resampled.by_unit.contrasts[i];
     let (a, b) = (contrast.a, contrast.b);
     let (scores_a, scores_b) = (&outcomes.scores()[a], &outcomes.scores()[b]);
@@ -466,7 +469,7 @@ fn pair_row(
         .and_then(|strata| DifferenceDistribution::new(&strata))
         .map(|distribution| distribution.summary(options.confidence()));
     let p_exact = counts.map(|c| c.exact());
-    PairRow {
+    Ok(PairRow {
         a: systems[a].system.clone(),
         b: systems[b].system.clone(),
         both: counts.map(|c| c.both),
@@ -489,6 +492,7 @@ fn pair_row(
         p_sign_exact: exact.map(|e| e.p),
         interval_cluster: of_clusters(&resampled.by_cluster, |r| r.contrasts[i].interval),
         p_sign_cluster: of_clusters(&resampled.by_cluster, |r| r.contrasts[i].p_sign),
+        interval_studentised: studentised(outcomes, options, a, b)?,
         interval_two_stage: of_clusters(&resampled.two_stage, |r| r.contrasts[i].interval),
         noninferiority: options.margin.map(|margin| NonInferiorityRow {
             test: counts.and_then(|counts| {
@@ -496,7 +500,39 @@ fn pair_row(
             }),
         }),
         sentence: String::new(),
-    }
+    })
+}
+
+/// Studentised interval by cluster, drawn for the pair in order of its names, so that swapping the
+/// systems negates it exactly.
+fn studentised(
+    outcomes: &Outcomes,
+    options: &Options,
+    a: usize,
+    b: usize,
+) -> Result<Defined<Interval>, ResamplingError> {
+    let Some(clusters) = outcomes.clusters() else {
+        return Ok(Err(Undefined::NoClusters));
+    };
+    let swapped = outcomes.systems()[a] > outcomes.systems()[b];
+    let (first, second) = if swapped { (b, a) } else { (a, b) };
+    let scores = outcomes.scores();
+    let differences: Vec<f64> = scores[first]
+        .iter()
+        .zip(&scores[second])
+        .map(|(x, y)| x - y)
+        .collect();
+    let interval = studentised_difference(
+        &differences,
+        Some(clusters.of_unit()),
+        options.replication,
+        options.confidence(),
+    )?;
+    Ok(if swapped {
+        interval.map(Interval::negated)
+    } else {
+        interval
+    })
 }
 
 /// Summed differences of each cluster, or of each unit without clusters.
@@ -690,8 +726,8 @@ fn cluster_warnings(
         warn(
             WarningKind::FewClusters,
             format!(
-                "Only {clusters} {cluster}s: intervals by {cluster} are too narrow; \
-                 read the sign-flip test beside them."
+                "Only {clusters} {cluster}s: percentile intervals by {cluster} are too narrow; \
+                 read the studentised interval and the sign-flip test."
             ),
         );
     }

@@ -1,5 +1,7 @@
 //! Laws that hold for all data.
 
+#![expect(clippy::unwrap_used, reason = "a test's own helpers fail the test")]
+
 use proptest::prelude::*;
 use rawrag_statistics::report::{Options, Report, report};
 use rawrag_statistics::{
@@ -114,6 +116,7 @@ proptest! {
             (x.interval, y.interval),
             (x.interval_exact, y.interval_exact),
             (x.interval_cluster, y.interval_cluster),
+            (x.interval_studentised, y.interval_studentised),
             (x.interval_two_stage, y.interval_two_stage),
         ] {
             prop_assert_eq!(x, y.map(Interval::negated));

@@ -1,5 +1,7 @@
 //! Statistics that the selection paper (arXiv 2609.34227) prints with the counts they follow from.
 
+#![expect(clippy::unwrap_used, reason = "a test's own helpers fail the test")]
+
 use rawrag_statistics::{
     Adjustment, Contributions, IntervalMethod, NonInferiority, PValue, PairCounts, PairedMethod,
     Population, Replication, Scheme, Score, Scores, adjust, gap_closed, matched_setting,

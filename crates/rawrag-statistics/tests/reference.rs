@@ -2,6 +2,13 @@
 //! (`fixtures/make_reference.py`, versions in `fixtures/reference.json`), and statsmodels on the
 //! published LoCoMo labels of ten systems (shared data, skipped where missing).
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test's own helpers fail the test"
+)]
+
 use std::path::PathBuf;
 
 use rawrag_statistics::agreement::{self, Resampling};

@@ -620,7 +620,7 @@ mod tests {
             let population = Population::new(&contributions, Scheme::Units).unwrap();
             let mut totals = [0.0; 9];
             population.resample(&mut Draws::new(1, 1), &mut totals);
-            assert_eq!(totals, [f64::from(units) * value; 9]);
+            assert_eq!(totals.to_vec(), vec![f64::from(units) * value; 9]);
         }
     }
 
