@@ -172,7 +172,11 @@ fn bootstrap_intervals() {
             ("basic", sample.basic(estimate, 0.95)),
             (
                 "BCa",
-                sample.bca(estimate, acceleration(&[left_out.clone()]), 0.95),
+                sample.bca(
+                    estimate,
+                    acceleration(std::slice::from_ref(&left_out)),
+                    0.95,
+                ),
             ),
         ] {
             let expected = numbers(&row[name]);
