@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use crate::distributions::{ln_normal_tail, normal_quantile};
+use crate::undefined::check_fractions;
 use crate::{Defined, Interval, PValue, PairCounts, Undefined};
 
 /// How the bounds of a paired difference of proportions are found.
@@ -83,7 +84,8 @@ pub struct Equivalence {
 
 /// Tests whether a is non-inferior to b, at one-sided level `alpha`.
 ///
-/// Errs with [`Undefined::NoUnits`] on an empty table and, by [`PairedMethod::Wald`], with
+/// Errs with [`Undefined::OutOfRange`] unless margin and level are in (0, 1), with
+/// [`Undefined::NoUnits`] on an empty table and, by [`PairedMethod::Wald`], with
 /// [`Undefined::NoVariation`] when all units have the same difference.
 pub fn noninferiority(
     counts: &PairCounts,
@@ -91,8 +93,8 @@ pub fn noninferiority(
     alpha: f64,
     method: PairedMethod,
 ) -> Defined<NonInferiority> {
-    let z = -normal_quantile(alpha);
-    let matching_interval = score_interval(counts, z, method)?;
+    check_fractions(&[margin, alpha])?;
+    let matching_interval = score_interval(counts, -normal_quantile(alpha), method)?;
     Ok(NonInferiority {
         difference: counts.difference()?,
         margin,
@@ -140,6 +142,7 @@ pub fn equivalence(
     alpha: f64,
     method: PairedMethod,
 ) -> Defined<Equivalence> {
+    check_fractions(&[margin, alpha])?;
     let matching_interval = score_interval(counts, -normal_quantile(alpha), method)?;
     let above = tail_at(counts, -margin, method)?;
     let below = tail_at(&counts.swapped(), -margin, method)?;
@@ -160,6 +163,7 @@ pub fn paired_interval(
     confidence: f64,
     method: PairedMethod,
 ) -> Defined<Interval> {
+    check_fractions(&[confidence])?;
     score_interval(counts, -normal_quantile(0.5 * (1.0 - confidence)), method)
 }
 

@@ -1,10 +1,13 @@
 //! Power and sample size of paired comparisons: how many questions to see one point?
+//!
+//! Levels, powers and margins are fractions in (0, 1); others are [`Undefined::OutOfRange`].
 
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::distributions::{ln_binomial, ln_fair_binomial_cdf, normal_cdf, normal_quantile};
 use crate::resampling::Draws;
+use crate::undefined::check_fractions;
 use crate::{
     Defined, PValue, PairCounts, PairedDesign, PairedMethod, Replication, Undefined,
     noninferiority, sign_flip,
@@ -45,6 +48,7 @@ pub struct SimulatedPower {
 /// `discordant` (psi) is the share of units on which the systems disagree, `difference` (delta)
 /// theirs of rates. Errs with [`Undefined::NoDisagreement`] unless 0 < |delta| <= psi <= 1.
 pub fn mcnemar_units(discordant: f64, difference: f64, alpha: f64, power: f64) -> Defined<u64> {
+    check_fractions(&[alpha, power])?;
     check_shares(discordant, difference)?;
     let square = difference * difference;
     let reach = -normal_quantile(0.5 * alpha) * discordant.sqrt()
@@ -58,7 +62,8 @@ pub fn mcnemar_units(discordant: f64, difference: f64, alpha: f64, power: f64) -
 /// Errs with [`Undefined::NoDisagreement`] unless |difference| <= discordant <= 1 and
 /// discordant > 0.
 pub fn mcnemar_power(units: u64, discordant: f64, difference: f64, alpha: f64) -> Defined<f64> {
-    if discordant <= 0.0 || discordant > 1.0 || difference.abs() > discordant {
+    check_fractions(&[alpha])?;
+    if !(discordant > 0.0 && discordant <= 1.0 && difference.abs() <= discordant) {
         return Err(Undefined::NoDisagreement);
     }
     let favourable = 0.5 * (1.0 + difference / discordant);
@@ -96,6 +101,7 @@ pub fn noninferiority_units(
     alpha: f64,
     power: f64,
 ) -> Defined<u64> {
+    check_fractions(&[margin, alpha, power])?;
     let distance = difference + margin;
     let variance = difference_variance(discordant, difference)?;
     if distance <= 0.0 {
@@ -114,6 +120,10 @@ pub fn noninferiority_power(
     margin: f64,
     alpha: f64,
 ) -> Defined<f64> {
+    check_fractions(&[margin, alpha])?;
+    if units == 0 {
+        return Err(Undefined::NoUnits);
+    }
     let error = (difference_variance(discordant, difference)? / units as f64).sqrt();
     Ok(normal_cdf(
         (difference + margin) / error + normal_quantile(alpha),
@@ -134,6 +144,7 @@ pub fn design_effect(cluster_size: f64, icc: f64) -> f64 {
 /// optimistic; check the answer with [`simulated_power`]. Errs with [`Undefined::NoDisagreement`]
 /// without a difference.
 pub fn clusters_needed(design: &PairedDesign, alpha: f64, power: f64) -> Defined<u64> {
+    check_fractions(&[alpha, power])?;
     check_shares(design.discordant(), design.difference)?;
     let square = design.difference * design.difference;
     let between = design.between_sd * design.between_sd;
@@ -255,6 +266,10 @@ mod tests {
 
     #[test]
     fn no_difference_has_no_sample_size() {
+        assert_eq!(
+            mcnemar_units(0.2, 0.05, f64::NAN, 0.8),
+            Err(Undefined::OutOfRange)
+        );
         assert_eq!(
             mcnemar_units(0.2, 0.0, 0.05, 0.8),
             Err(Undefined::NoDisagreement)

@@ -35,6 +35,9 @@ pub enum Undefined {
     /// All replicates lie on one side of the estimate, so the bias correction is infinite.
     #[error("all replicates lie on one side of the estimate")]
     OneSided,
+    /// A level, confidence, power, share or margin outside its range, or not a number.
+    #[error("a level, confidence, power, share or margin is outside (0, 1)")]
+    OutOfRange,
     /// Expected agreement by chance is complete: a single category was used.
     #[error("only one category was used")]
     OneCategory,
@@ -42,6 +45,12 @@ pub enum Undefined {
 
 /// A value, or the reason there is none.
 pub type Defined<T> = Result<T, Undefined>;
+
+/// Errs with [`Undefined::OutOfRange`] unless all fractions lie in (0, 1).
+pub(crate) fn check_fractions(fractions: &[f64]) -> Defined<()> {
+    let inside = fractions.iter().all(|&x| x > 0.0 && x < 1.0);
+    inside.then_some(()).ok_or(Undefined::OutOfRange)
+}
 
 /// Serialises a value as itself and an absent one as `{"undefined": "<reason>"}`.
 pub(crate) fn serialize<T: Serialize, S: Serializer>(

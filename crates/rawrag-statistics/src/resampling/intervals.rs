@@ -33,7 +33,8 @@ impl Sample {
     /// Percentile interval: the (1 - confidence)/2 and (1 + confidence)/2 quantiles of the defined
     /// replicates, interpolated linearly (numpy's default).
     ///
-    /// Negated replicates give exactly the negated interval. Errs with [`Undefined::NoReplicate`].
+    /// Negated replicates give exactly the negated interval. Errs with [`Undefined::NoReplicate`], and
+    /// with [`Undefined::OutOfRange`] unless the confidence is in \[0, 1\].
     pub fn percentile(&self, confidence: f64) -> Defined<Interval> {
         let tail = 0.5 * (1.0 - confidence);
         self.between(tail, tail)
@@ -92,8 +93,11 @@ impl Sample {
             .len()
             .checked_sub(1)
             .ok_or(Undefined::NoReplicate)?;
+        if !(0.0..=1.0).contains(&below) || !(0.0..=1.0).contains(&above) {
+            return Err(Undefined::OutOfRange);
+        }
         let place = |share: f64| {
-            let position = share.clamp(0.0, 1.0) * last as f64;
+            let position = share * last as f64;
             let whole = (position.floor() as usize).min(last);
             (whole, position - whole as f64)
         };
