@@ -84,17 +84,42 @@ impl CochranQ {
     pub fn permutation(&self, replication: Replication) -> PValue {
         let observed = sum_of_squares(&self.system_totals);
         let Replication { replicates, seed } = replication;
+        let pools = self.pools();
         let hits: usize = (0..replicates.div_ceil(BLOCK))
             .into_par_iter()
             .map(|block| {
                 let mut draws = Draws::new(seed, block as u64);
                 let size = BLOCK.min(replicates - block * BLOCK);
+                let shuffle = |draws: &mut Draws| match &pools {
+                    Some(pools) => shuffled_pools(pools, draws),
+                    None => self.shuffled(draws),
+                };
                 (0..size)
-                    .filter(|_| self.shuffled(&mut draws) >= observed)
+                    .filter(|_| shuffle(&mut draws) >= observed)
                     .count()
             })
             .sum();
         PValue::monte_carlo(hits as u64, replicates as u64)
+    }
+
+    /// One pool a number of correct systems; `None` with too many systems to list their subsets.
+    fn pools(&self) -> Option<Vec<Pool>> {
+        let systems = self.system_totals.len();
+        if systems > MOST_POOLED {
+            return None;
+        }
+        let pool = |correct: u32| Pool {
+            units: self
+                .unit_totals
+                .iter()
+                .filter(|&&total| total == correct)
+                .count(),
+            subsets: (0u32..1 << systems)
+                .filter(|subset| subset.count_ones() == correct)
+                .map(lanes)
+                .collect(),
+        };
+        Some((1..systems as u32).map(pool).collect())
     }
 
     /// Sum of squared system totals after one shuffle.
@@ -112,6 +137,46 @@ impl CochranQ {
         }
         sum_of_squares(&totals)
     }
+}
+
+/// Most systems whose subsets are listed.
+const MOST_POOLED: usize = 16;
+
+/// The units with one number of correct systems, and all sets of systems of that size: shuffling a
+/// unit is drawing one of the sets.
+struct Pool {
+    units: usize,
+    subsets: Vec<[u64; 2]>,
+}
+
+/// A byte a system: 1 for those in the subset.
+fn lanes(subset: u32) -> [u64; 2] {
+    let mut lanes = [0; 2];
+    for system in 0..MOST_POOLED {
+        lanes[system / 8] |= u64::from(subset >> system & 1) << (8 * (system % 8));
+    }
+    lanes
+}
+
+/// Sum of squared system totals after one shuffle of all pools.
+fn shuffled_pools(pools: &[Pool], draws: &mut Draws) -> f64 {
+    let mut totals = [0u64; MOST_POOLED];
+    for pool in pools {
+        let mut left = pool.units;
+        while left > 0 {
+            let now = left.min(255);
+            let mut sum = [0u64; 2];
+            draws.indices(now, pool.subsets.len(), |i| {
+                sum[0] += pool.subsets[i][0];
+                sum[1] += pool.subsets[i][1];
+            });
+            for (system, total) in totals.iter_mut().enumerate() {
+                *total += sum[system / 8] >> (8 * (system % 8)) & 255;
+            }
+            left -= now;
+        }
+    }
+    sum_of_squares(&totals)
 }
 
 /// Exact in a double as long as totals stay below 2^24 for 32 systems.
@@ -142,6 +207,13 @@ mod tests {
         let chi_squared = counts.chi_squared().unwrap();
         assert!((q.test().statistic - chi_squared.statistic).abs() < 1e-12);
         assert_eq!(q.test().p, chi_squared.p);
+        // Pools and plain shuffles are two ways to the same distribution.
+        let mut draws = Draws::new(5, 0);
+        let reached = sum_of_squares(&q.system_totals);
+        let hits = (0..20_000)
+            .filter(|_| q.shuffled(&mut draws) >= reached)
+            .count();
+        let shuffled = PValue::monte_carlo(hits as u64, 20_000).value();
         let sampled = q
             .permutation(Replication {
                 replicates: 20_000,
@@ -149,6 +221,8 @@ mod tests {
             })
             .value();
         let exact = counts.exact().value();
+        let error = (exact * (1.0 - exact) / 20_000.0).sqrt();
+        assert!((shuffled - exact).abs() < 5.0 * error);
         assert!((sampled - exact).abs() < 5.0 * (exact * (1.0 - exact) / 20_000.0).sqrt());
     }
 }
