@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use rawrag_paper::claims::{self, Judged, Statements};
 use rawrag_paper::definition::{self, Place};
 use rawrag_paper::{
     DefinitionError, Format, Line, Measured, Only, PaperError, Runs, Sheet, Table, Text,
@@ -39,6 +40,17 @@ enum Command {
         #[command(flatten)]
         shown: Shown,
     },
+    /// Recomputes every claim; fails when a verdict is not the expected one.
+    Verify {
+        /// Claims of one paper, or one claim as `nano-memory:gain-f1`.
+        only: Option<String>,
+        /// How it is written.
+        #[arg(long, value_enum, default_value = "md")]
+        format: FormatName,
+        /// Write what differs, with its computation, to this file.
+        #[arg(long, value_name = "FILE", conflicts_with = "only")]
+        findings: Option<PathBuf>,
+    },
 }
 
 #[derive(Args)]
@@ -72,8 +84,12 @@ enum OnlyName {
 pub(crate) enum Failure {
     #[error(transparent)]
     Paper(#[from] PaperError),
+    #[error("there is no claim `{0}`; `verify` alone shows those there are")]
+    NoSuchClaim(String),
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
+    #[error("{}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
 }
 
 impl From<DefinitionError> for Failure {
@@ -86,9 +102,10 @@ impl Failure {
     /// 2 wrong usage, 3 bad input, 1 otherwise; no command here calls a service.
     pub(crate) fn status(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Paper(PaperError::Definition(DefinitionError::NoSuchTable { .. })) => 2,
+            Self::Paper(PaperError::Definition(DefinitionError::NoSuchTable { .. }))
+            | Self::NoSuchClaim(_) => 2,
             Self::Paper(_) => 3,
-            Self::Output(_) => 1,
+            Self::Output(_) | Self::Write { .. } => 1,
         })
     }
 
@@ -99,17 +116,62 @@ impl Failure {
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCode, Failure> {
-    let places = definition::find(&arguments.folders.definitions())?;
+    let folder = arguments.folders.definitions();
+    let places = definition::find(&folder)?;
     let mut runs = Runs::new(&arguments.folders.runs());
     match &arguments.command {
         Command::List => list(&places, &mut runs, out)?,
         Command::Table { table, shown } => {
             let definition = definition::choose(&places, table)?.load()?;
             let table = Table::evaluate(&definition, &mut runs)?;
-            out.write_all(table.render(shown.format(), shown.only()).as_bytes())?;
+            out.write_all(table.render(shown.format.into(), shown.only()).as_bytes())?;
+        }
+        Command::Verify {
+            only,
+            format,
+            findings,
+        } => {
+            let judged = Statements::read(&folder)?.judge()?;
+            if let Some(path) = findings {
+                std::fs::write(path, claims::findings(&judged)).map_err(|source| {
+                    Failure::Write {
+                        path: path.clone(),
+                        source,
+                    }
+                })?;
+            }
+            return verify(judged, only.as_deref(), (*format).into(), out);
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn verify(
+    judged: Vec<Judged>,
+    only: Option<&str>,
+    format: Format,
+    out: &mut impl Write,
+) -> Result<ExitCode, Failure> {
+    let chosen = |claim: &Judged| {
+        only.is_none_or(|only| {
+            only == claim.paper || only == format!("{}:{}", claim.paper, claim.id)
+        })
+    };
+    let shown: Vec<Judged> = judged.into_iter().filter(chosen).collect();
+    if let (Some(only), true) = (only, shown.is_empty()) {
+        return Err(Failure::NoSuchClaim(only.to_owned()));
+    }
+    let text = match format {
+        Format::Json => claims::json(&shown),
+        format => claims::table(&shown).render(format),
+    };
+    out.write_all(text.as_bytes())?;
+    let expected = shown.iter().all(Judged::is_expected);
+    Ok(if expected {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn list(places: &[Place], runs: &mut Runs, out: &mut impl Write) -> Result<(), Failure> {
@@ -171,17 +233,19 @@ fn workspace() -> PathBuf {
         .map_or_else(PathBuf::new, Path::to_owned)
 }
 
-impl Shown {
-    fn format(&self) -> Format {
-        match self.format {
-            FormatName::Md => Format::Markdown,
-            FormatName::Csv => Format::Csv,
-            FormatName::Json => Format::Json,
-            FormatName::Tex => Format::Latex,
-            FormatName::Html => Format::Html,
+impl From<FormatName> for Format {
+    fn from(name: FormatName) -> Self {
+        match name {
+            FormatName::Md => Self::Markdown,
+            FormatName::Csv => Self::Csv,
+            FormatName::Json => Self::Json,
+            FormatName::Tex => Self::Latex,
+            FormatName::Html => Self::Html,
         }
     }
+}
 
+impl Shown {
     fn only(&self) -> Only {
         match self.only {
             None => Only::Beside,

@@ -1,5 +1,6 @@
 //! Definitions of tables: TOML files, their schema, and where each published cell stands.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::ops::Range;
@@ -242,7 +243,7 @@ pub fn find(folder: &Path) -> Result<Vec<Place>, DefinitionError> {
     Ok(found)
 }
 
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, DefinitionError> {
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DefinitionError> {
     let io = |source| DefinitionError::Io {
         path: folder.to_owned(),
         source,
@@ -293,11 +294,7 @@ impl Place {
     }
 
     fn parse(&self, text: &str) -> Result<Definition, DefinitionError> {
-        let wrong = |at: usize, problem: String| DefinitionError::Wrong {
-            path: self.path.clone(),
-            line: text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1,
-            problem,
-        };
+        let wrong = |at: usize, problem: String| wrong(&self.path, text, at, problem);
         let file: File = toml::from_str(text).map_err(|error| {
             wrong(
                 error.span().map_or(0, |span| span.start),
@@ -310,7 +307,20 @@ impl Place {
 }
 
 /// What is wrong, and at which byte.
-struct Problem(usize, String);
+pub(crate) struct Problem(pub(crate) usize, pub(crate) String);
+
+pub(crate) fn wrong(path: &Path, text: &str, at: usize, problem: String) -> DefinitionError {
+    DefinitionError::Wrong {
+        path: path.to_owned(),
+        line: line(text, at),
+        problem,
+    }
+}
+
+/// The line, from 1, of a byte.
+pub(crate) fn line(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|&byte| byte == b'\n').count() + 1
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -327,6 +337,8 @@ struct File {
     notes: Vec<String>,
     columns: Vec<Spanned<FileColumn>>,
     rows: Vec<Spanned<FileRow>>,
+    /// Why cells that a row's `cells` do not name are empty.
+    missing: Option<String>,
 }
 
 fn two() -> usize {
@@ -357,7 +369,8 @@ struct FileRow {
     source: Option<String>,
     #[serde(default)]
     kinds: Vec<String>,
-    published: Spanned<Vec<Spanned<FileCell>>>,
+    published: Option<Spanned<Vec<Spanned<FileCell>>>>,
+    cells: Option<BTreeMap<String, Spanned<FileCell>>>,
 }
 
 enum FileCell {
@@ -434,7 +447,10 @@ impl File {
         let rows = self
             .rows
             .into_iter()
-            .map(|row| row_definition(row, self.layout, columns.len(), &self.source, text))
+            .map(|row| {
+                let defaults = (self.source.as_str(), self.missing.as_deref());
+                row_definition(row, self.layout, &columns, defaults, text)
+            })
             .collect::<Result<Vec<_>, _>>()?;
         if let Some(id) = self
             .bold
@@ -461,7 +477,7 @@ impl File {
 }
 
 fn distinct<'a>(what: &str, ids: impl Iterator<Item = (&'a str, usize)>) -> Result<(), Problem> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (id, at) in ids {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
         if id.is_empty() || !id.chars().all(plain) {
@@ -506,10 +522,11 @@ fn column_definition(
 fn row_definition(
     row: Spanned<FileRow>,
     layout: Layout,
-    columns: usize,
-    source: &str,
+    columns: &[ColumnDefinition],
+    (source, missing): (&str, Option<&str>),
     text: &str,
 ) -> Result<RowDefinition, Problem> {
+    let at = row.span().start;
     let row = row.into_inner();
     if let Some(run) = &row.run {
         let at = run.span().start;
@@ -522,21 +539,47 @@ fn row_definition(
             return Err(Problem(at, format!("`{name}` is no name of a run")));
         }
     }
-    let found = row.published.get_ref().len();
-    if found != columns {
-        let problem = format!(
-            "row `{}` has {found} published cells for {columns} columns",
-            row.id
-        );
-        return Err(Problem(row.published.span().start, problem));
-    }
     let source = row.source.as_deref().unwrap_or(source);
-    let published = row
-        .published
-        .into_inner()
-        .into_iter()
-        .map(|cell| sourced(cell, source, text))
-        .collect::<Result<_, _>>()?;
+    let published = match (row.published, row.cells, missing) {
+        (Some(list), None, _) => {
+            let found = list.get_ref().len();
+            if found != columns.len() {
+                let count = columns.len();
+                let problem = format!(
+                    "row `{}` has {found} published cells for {count} columns",
+                    row.id
+                );
+                return Err(Problem(list.span().start, problem));
+            }
+            let cells = list.into_inner().into_iter();
+            cells
+                .map(|cell| sourced(cell, source, text))
+                .collect::<Result<_, _>>()?
+        }
+        (None, Some(mut cells), Some(missing)) => {
+            let empty = || Sourced {
+                cell: Published::Missing(missing.to_owned()),
+                source: source.to_owned(),
+            };
+            let mut cell = |column: &ColumnDefinition| match cells.remove(&column.id) {
+                Some(cell) => sourced(cell, source, text),
+                None => Ok(empty()),
+            };
+            let published = columns.iter().map(&mut cell).collect::<Result<_, _>>()?;
+            if let Some((id, cell)) = cells.pop_first() {
+                return Err(Problem(
+                    cell.span().start,
+                    format!("there is no column `{id}`"),
+                ));
+            }
+            published
+        }
+        _ => {
+            let problem = "a row has `published`, a cell a column, or else `cells` by column id \
+                           in a table that says why others are `missing`";
+            return Err(Problem(at, problem.into()));
+        }
+    };
     Ok(RowDefinition {
         id: row.id,
         label: row.label,
@@ -612,7 +655,7 @@ impl Typed {
     }
 }
 
-fn decimal(span: Range<usize>, text: &str) -> Result<Decimal, Problem> {
+pub(crate) fn decimal(span: Range<usize>, text: &str) -> Result<Decimal, Problem> {
     let at = span.start;
     let written = text.get(span).unwrap_or_default();
     Decimal::parse(written)
@@ -666,8 +709,17 @@ impl Decimal {
     /// A value halfway between two printed ones, which binary arithmetic may put on either side,
     /// prints as both.
     pub fn agrees(&self, other: f64) -> bool {
-        let quantum = 10f64.powi(self.exponent - self.decimals as i32);
-        (self.value - other).abs() <= quantum * (0.5 + 1e-9)
+        (self.value - other).abs() <= self.step() * (0.5 + 1e-9)
+    }
+
+    /// One unit of its last printed digit.
+    pub fn step(&self) -> f64 {
+        10f64.powi(self.exponent - self.decimals as i32)
+    }
+
+    /// The same, for a number that is not a whole one and so may have been rounded.
+    pub fn quantum(&self) -> Option<f64> {
+        (self.decimals > 0 || self.exponent != 0).then(|| self.step())
     }
 }
 

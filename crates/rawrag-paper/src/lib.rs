@@ -17,9 +17,11 @@
 //!
 //! This crate reads records and never runs a model, a search or a judge.
 
+pub mod claims;
 pub mod definition;
 pub mod metric;
 
+mod formula;
 mod outputs;
 mod sheet;
 mod table;

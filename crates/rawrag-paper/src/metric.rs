@@ -112,6 +112,14 @@ pub const METRICS: &[Metric] = &[
         evidence_tokens,
         "the same, maximum",
     ),
+    Metric::at(
+        "evidence.over-5000",
+        Unit::Count,
+        Sum,
+        over_5000,
+        "questions whose evidence of k items exceeds 5,000 o200k_base tokens",
+    ),
+    Metric::of("questions", Unit::Count, Sum, one, "questions"),
     Metric::of(
         "dense.removed",
         Unit::Rate,
@@ -128,7 +136,7 @@ pub const METRICS: &[Metric] = &[
     ),
 ];
 
-use Aggregate::{Mean, Percentile};
+use Aggregate::{Mean, Percentile, Sum};
 
 /// A named way to turn the records of a run into one number.
 #[derive(Debug)]
@@ -148,6 +156,8 @@ pub struct Metric {
 pub enum Unit {
     /// A share between 0 and 1, shown as a percentage.
     Rate,
+    /// A number of questions.
+    Count,
     /// Tokens of o200k_base.
     Tokens,
     /// Milliseconds.
@@ -157,6 +167,7 @@ pub enum Unit {
 #[derive(Clone, Copy, Debug)]
 enum Aggregate {
     Mean,
+    Sum,
     /// Linearly interpolated between order statistics, as numpy does by default.
     Percentile(f64),
 }
@@ -335,6 +346,7 @@ impl Named {
             .collect();
         let value = match self.metric.aggregate {
             Mean => mean(&defined),
+            Sum => Some(defined.iter().sum()),
             Percentile(p) => percentile(&mut defined, p),
         };
         Ok(Value {
@@ -534,6 +546,14 @@ fn evidence_tokens(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurab
     tokens
         .map(|&tokens| Some(f64::from(tokens)))
         .ok_or(Unmeasurable::NoSuchCutoff(k))
+}
+
+fn over_5000(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
+    Ok(evidence_tokens(q, k)?.map(|tokens| if tokens > 5000.0 { 1.0 } else { 0.0 }))
+}
+
+fn one(_: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    Ok(Some(1.0))
 }
 
 fn dense_removed(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {

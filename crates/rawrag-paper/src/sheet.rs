@@ -364,7 +364,7 @@ impl Column {
 }
 
 /// Any plain data as indented JSON, ending in a line break.
-pub(crate) fn json(value: &impl Serialize) -> String {
+pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> String {
     let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
     text

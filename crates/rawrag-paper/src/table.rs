@@ -85,6 +85,8 @@ pub enum Measured {
         /// Questions it is over.
         n: usize,
     },
+    /// Nothing, ever: the table is of statements.
+    Never,
     /// Nothing: no run measures the row.
     NoRun,
     /// Nothing until the row's run is there and whole, and what is lacking.
@@ -220,7 +222,7 @@ impl Table {
     pub fn needs(&self) -> Vec<String> {
         let need = |cell: &Cell| match &cell.measured {
             Measured::Needs(need) | Measured::NeedsRun(need) => Some(format!("needs: {need}")),
-            Measured::NoRun | Measured::Value { .. } => None,
+            Measured::Never | Measured::NoRun | Measured::Value { .. } => None,
         };
         let unrun = |row: &&Row| {
             row.cells
@@ -320,7 +322,7 @@ impl Cell {
                 text: fixed(*value, self.digits()),
                 bold: self.best_measured,
             },
-            Measured::NoRun | Measured::NeedsRun(_) | Measured::Needs(_) => "–".into(),
+            _ => "–".into(),
         }
     }
 
@@ -361,12 +363,12 @@ fn measure(
     column: &ColumnDefinition,
     state: Option<&RunState>,
 ) -> Measured {
+    if layout == Layout::Static {
+        return Measured::Never;
+    }
     let Some(metric) = column.metric else {
-        return Measured::Needs(match (&column.needs, layout) {
-            (Some(needs), _) => needs.clone(),
-            (None, Layout::Static) => "nothing, as this table is not measured".into(),
-            (None, _) => format!("a metric for {}", column.label),
-        });
+        let unnamed = || format!("a metric for {}", column.label);
+        return Measured::Needs(column.needs.clone().unwrap_or_else(unnamed));
     };
     let (Some(run), Some(state)) = (&row.run, state) else {
         return Measured::NoRun;

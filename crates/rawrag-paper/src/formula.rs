@@ -1,0 +1,492 @@
+//! Formulas of claims: arithmetic over published numbers that keeps track of their rounding.
+//!
+//! `100 * ([1/nano/recall@3] / max([1/*!nano/recall@3]) - 1)`: brackets refer to published
+//! numbers, `*` in a row makes a list, `!` leaves rows out of it. There are `+ - * /`,
+//! comparisons, `and`, and the functions in [`call`].
+
+use std::fmt;
+
+/// A number known up to the rounding of what it was computed from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rounded {
+    pub(crate) low: f64,
+    pub(crate) value: f64,
+    pub(crate) high: f64,
+}
+
+/// What a formula comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    Number(Rounded),
+    List(Vec<Rounded>),
+    Truth(bool),
+}
+
+/// A formula, parsed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Formula {
+    Number(f64),
+    Reference(String),
+    Call(String, Vec<Formula>),
+    Negated(Box<Formula>),
+    Pair(Box<Formula>, Operator, Box<Formula>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Plus,
+    Minus,
+    Times,
+    Over,
+    Less,
+    AtMost,
+    Equal,
+    And,
+}
+
+/// Why a formula has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failed {
+    /// It is written wrongly.
+    Wrong(String),
+    /// A number it refers to is not in the texts at hand.
+    Missing(String),
+}
+
+impl Rounded {
+    pub(crate) fn exact(value: f64) -> Self {
+        Self {
+            low: value,
+            value,
+            high: value,
+        }
+    }
+
+    fn spanned(value: f64, ends: [f64; 4]) -> Self {
+        let low = ends.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = ends.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Self { low, value, high }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            low: self.low + other.low,
+            value: self.value + other.value,
+            high: self.high + other.high,
+        }
+    }
+
+    fn negated(self) -> Self {
+        Self {
+            low: -self.high,
+            value: -self.value,
+            high: -self.low,
+        }
+    }
+
+    fn times(self, other: Self) -> Self {
+        let ends = [
+            self.low * other.low,
+            self.low * other.high,
+            self.high * other.low,
+            self.high * other.high,
+        ];
+        Self::spanned(self.value * other.value, ends)
+    }
+
+    fn over(self, other: Self) -> Result<Self, Failed> {
+        if other.low <= 0.0 && other.high >= 0.0 {
+            return Err(Failed::Wrong(
+                "division by a number that may be zero".into(),
+            ));
+        }
+        let ends = [
+            self.low / other.low,
+            self.low / other.high,
+            self.high / other.low,
+            self.high / other.high,
+        ];
+        Ok(Self::spanned(self.value / other.value, ends))
+    }
+}
+
+impl Formula {
+    /// # Errors
+    /// What is wrong and where in the text, as words.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut parser = Parser { text, at: 0 };
+        let formula = parser.conjunction()?;
+        parser.space();
+        if parser.at < text.len() {
+            Err(parser.unexpected("an operator"))
+        } else {
+            Ok(formula)
+        }
+    }
+
+    /// Its outcome, with `look_up` giving the published numbers that references name.
+    pub(crate) fn outcome(
+        &self,
+        look_up: &dyn Fn(&str) -> Result<Vec<Rounded>, Failed>,
+    ) -> Result<Outcome, Failed> {
+        Ok(match self {
+            Self::Number(value) => Outcome::Number(Rounded::exact(*value)),
+            Self::Reference(name) => {
+                let found = look_up(name)?;
+                match found.as_slice() {
+                    [one] if !name.contains('*') => Outcome::Number(*one),
+                    _ => Outcome::List(found),
+                }
+            }
+            Self::Call(name, arguments) => {
+                let arguments: Vec<Outcome> = arguments
+                    .iter()
+                    .map(|a| a.outcome(look_up))
+                    .collect::<Result<_, _>>()?;
+                call(name, &arguments)?
+            }
+            Self::Negated(inner) => Outcome::Number(inner.number(look_up)?.negated()),
+            Self::Pair(left, Operator::And, right) => {
+                Outcome::Truth(left.truth(look_up)? && right.truth(look_up)?)
+            }
+            Self::Pair(left, operator, right) => {
+                let (left, right) = (left.number(look_up)?, right.number(look_up)?);
+                match operator {
+                    Operator::Plus => Outcome::Number(left.plus(right)),
+                    Operator::Minus => Outcome::Number(left.plus(right.negated())),
+                    Operator::Times => Outcome::Number(left.times(right)),
+                    Operator::Over => Outcome::Number(left.over(right)?),
+                    Operator::Less => Outcome::Truth(left.value < right.value - NEAR),
+                    Operator::AtMost => Outcome::Truth(left.value <= right.value + NEAR),
+                    Operator::Equal => Outcome::Truth((left.value - right.value).abs() <= NEAR),
+                    Operator::And => Outcome::Truth(false),
+                }
+            }
+        })
+    }
+
+    fn number(
+        &self,
+        look_up: &dyn Fn(&str) -> Result<Vec<Rounded>, Failed>,
+    ) -> Result<Rounded, Failed> {
+        match self.outcome(look_up)? {
+            Outcome::Number(number) => Ok(number),
+            Outcome::List(_) => Err(Failed::Wrong(format!(
+                "`{self}` is a list; take its max, sum, ..."
+            ))),
+            Outcome::Truth(_) => Err(Failed::Wrong(format!("`{self}` is no number"))),
+        }
+    }
+
+    fn truth(
+        &self,
+        look_up: &dyn Fn(&str) -> Result<Vec<Rounded>, Failed>,
+    ) -> Result<bool, Failed> {
+        match self.outcome(look_up)? {
+            Outcome::Truth(truth) => Ok(truth),
+            _ => Err(Failed::Wrong(format!("`{self}` is no comparison"))),
+        }
+    }
+}
+
+/// Comparisons are of decimal numbers of a few digits; their binary sums are off by less.
+const NEAR: f64 = 1e-9;
+
+/// The functions of formulas, over numbers and lists of them.
+fn call(name: &str, arguments: &[Outcome]) -> Result<Outcome, Failed> {
+    let mut numbers = Vec::new();
+    for argument in arguments {
+        match argument {
+            Outcome::Number(number) => numbers.push(*number),
+            Outcome::List(list) => numbers.extend(list),
+            Outcome::Truth(_) => return Err(Failed::Wrong(format!("`{name}` of a comparison"))),
+        }
+    }
+    let wrong = |what: &str| Failed::Wrong(format!("`{name}` {what}"));
+    let fold = |better: fn(f64, f64) -> f64| {
+        let pick = |a: Rounded, b: Rounded| Rounded {
+            low: better(a.low, b.low),
+            value: better(a.value, b.value),
+            high: better(a.high, b.high),
+        };
+        numbers
+            .iter()
+            .copied()
+            .reduce(pick)
+            .ok_or_else(|| wrong("of nothing"))
+    };
+    let sum = || {
+        numbers
+            .iter()
+            .copied()
+            .fold(Rounded::exact(0.0), Rounded::plus)
+    };
+    let number = match (name, numbers.as_slice()) {
+        ("max", _) => fold(f64::max)?,
+        ("min", _) => fold(f64::min)?,
+        ("sum", _) => sum(),
+        ("mean", [_, ..]) => sum().over(Rounded::exact(numbers.len() as f64))?,
+        ("count", _) => Rounded::exact(numbers.len() as f64),
+        ("abs", [x]) if x.low >= 0.0 => *x,
+        ("abs", [x]) if x.high <= 0.0 => x.negated(),
+        ("abs", [x]) => Rounded {
+            low: 0.0,
+            value: x.value.abs(),
+            high: x.high.max(-x.low),
+        },
+        ("sqrt", [x]) if x.low >= 0.0 => Rounded {
+            low: x.low.sqrt(),
+            value: x.value.sqrt(),
+            high: x.high.sqrt(),
+        },
+        ("mean" | "abs" | "sqrt", _) => return Err(wrong("of another number of numbers")),
+        _ => {
+            return Err(wrong(
+                "is no function; there are max, min, sum, mean, count, abs, sqrt",
+            ));
+        }
+    };
+    Ok(Outcome::Number(number))
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Parser<'_> {
+    fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn space(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        self.space();
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn unexpected(&self, wanted: &str) -> String {
+        let rest = self.rest();
+        let found = if rest.is_empty() { "the end" } else { rest };
+        format!("the formula has `{found}` where {wanted} should stand")
+    }
+
+    fn pair(left: Formula, operator: Operator, right: Formula) -> Formula {
+        Formula::Pair(Box::new(left), operator, Box::new(right))
+    }
+
+    fn conjunction(&mut self) -> Result<Formula, String> {
+        let mut left = self.comparison()?;
+        while self.take("and ") {
+            left = Self::pair(left, Operator::And, self.comparison()?);
+        }
+        Ok(left)
+    }
+
+    fn comparison(&mut self) -> Result<Formula, String> {
+        let left = self.sum()?;
+        Ok(if self.take("<=") {
+            Self::pair(left, Operator::AtMost, self.sum()?)
+        } else if self.take(">=") {
+            Self::pair(self.sum()?, Operator::AtMost, left)
+        } else if self.take("<") {
+            Self::pair(left, Operator::Less, self.sum()?)
+        } else if self.take(">") {
+            Self::pair(self.sum()?, Operator::Less, left)
+        } else if self.take("=") {
+            Self::pair(left, Operator::Equal, self.sum()?)
+        } else {
+            left
+        })
+    }
+
+    fn sum(&mut self) -> Result<Formula, String> {
+        let mut left = self.product()?;
+        loop {
+            left = if self.take("+") {
+                Self::pair(left, Operator::Plus, self.product()?)
+            } else if self.take("-") {
+                Self::pair(left, Operator::Minus, self.product()?)
+            } else {
+                return Ok(left);
+            };
+        }
+    }
+
+    fn product(&mut self) -> Result<Formula, String> {
+        let mut left = self.atom()?;
+        loop {
+            left = if self.take("*") {
+                Self::pair(left, Operator::Times, self.atom()?)
+            } else if self.take("/") {
+                Self::pair(left, Operator::Over, self.atom()?)
+            } else {
+                return Ok(left);
+            };
+        }
+    }
+
+    fn atom(&mut self) -> Result<Formula, String> {
+        if self.take("-") {
+            return Ok(Formula::Negated(Box::new(self.atom()?)));
+        }
+        if self.take("(") {
+            let inner = self.conjunction()?;
+            return if self.take(")") {
+                Ok(inner)
+            } else {
+                Err(self.unexpected("`)`"))
+            };
+        }
+        if self.take("[") {
+            let name = self.rest().split(']').next().unwrap_or_default().to_owned();
+            self.at += name.len();
+            return if self.take("]") {
+                Ok(Formula::Reference(name))
+            } else {
+                Err(self.unexpected("`]`"))
+            };
+        }
+        self.space();
+        let word = self.word(|c| c.is_ascii_alphabetic() || c == '_');
+        if !word.is_empty() {
+            let mut arguments = Vec::new();
+            if !self.take("(") {
+                return Err(self.unexpected("`(`"));
+            }
+            loop {
+                arguments.push(self.conjunction()?);
+                if self.take(")") {
+                    return Ok(Formula::Call(word, arguments));
+                }
+                if !self.take(",") {
+                    return Err(self.unexpected("`,` or `)`"));
+                }
+            }
+        }
+        let unexpected = self.unexpected("a number, a reference or a function");
+        let digits = self.word(|c| c.is_ascii_digit() || c == '.' || c == '_');
+        digits
+            .replace('_', "")
+            .parse()
+            .map(Formula::Number)
+            .map_err(|_| unexpected)
+    }
+
+    fn word(&mut self, part: fn(char) -> bool) -> String {
+        let word: String = self.rest().chars().take_while(|&c| part(c)).collect();
+        self.at += word.len();
+        word
+    }
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(value) => write!(f, "{value}"),
+            Self::Reference(name) => write!(f, "[{name}]"),
+            Self::Call(name, arguments) => {
+                let arguments: Vec<String> = arguments.iter().map(Self::to_string).collect();
+                write!(f, "{name}({})", arguments.join(", "))
+            }
+            Self::Negated(inner) => write!(f, "-{inner}"),
+            Self::Pair(left, operator, right) => write!(f, "({left} {operator} {right})"),
+        }
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plus => "+",
+            Self::Minus => "-",
+            Self::Times => "*",
+            Self::Over => "/",
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::Equal => "=",
+            Self::And => "and",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(text: &str) -> Result<Outcome, Failed> {
+        let look_up = |name: &str| match name {
+            "a" => Ok(vec![Rounded {
+                low: 1.95,
+                value: 2.0,
+                high: 2.05,
+            }]),
+            "all/*" => Ok([1.0, 2.0, 4.0].map(Rounded::exact).to_vec()),
+            _ => Err(Failed::Missing(name.to_owned())),
+        };
+        Formula::parse(text)
+            .map_err(Failed::Wrong)?
+            .outcome(&look_up)
+    }
+
+    #[test]
+    fn arithmetic_binds_as_usual_and_carries_rounding() {
+        assert_eq!(
+            outcome("1 + 2 * 3 - -4 / 2"),
+            Ok(Outcome::Number(Rounded::exact(9.0)))
+        );
+        assert_eq!(
+            outcome("(8 - 2 - 1) * 1_000"),
+            Ok(Outcome::Number(Rounded::exact(5000.0)))
+        );
+        assert_eq!(
+            outcome("10 - [a] * 2"),
+            Ok(Outcome::Number(Rounded {
+                low: 5.9,
+                value: 6.0,
+                high: 6.1
+            }))
+        );
+        assert_eq!(
+            outcome("mean([all/*], 5)"),
+            Ok(Outcome::Number(Rounded::exact(3.0)))
+        );
+        assert_eq!(
+            outcome("max([all/*]) >= 4 and 0.1 + 0.2 = 0.3"),
+            Ok(Outcome::Truth(true))
+        );
+        assert_eq!(outcome("0.1 + 0.2 > 0.3"), Ok(Outcome::Truth(false)));
+    }
+
+    #[test]
+    fn what_cannot_be_computed_says_why() {
+        let wrong = |text: &str| match outcome(text) {
+            Err(Failed::Wrong(why) | Failed::Missing(why)) => why,
+            other => panic!("{text}: {other:?}"),
+        };
+        insta::assert_snapshot!(
+            [
+                "1 +",
+                "1 2",
+                "(1",
+                "[a",
+                "most(1)",
+                "1 / ([a] - 2)",
+                "[all/*] + 1",
+                "[b] + 1",
+                "1 and 2 < 3",
+                "mean([all/*] < 2)",
+                "max"
+            ]
+            .map(wrong)
+            .join("\n")
+        );
+    }
+}
