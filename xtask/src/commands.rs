@@ -33,6 +33,12 @@ struct Folders {
 enum Command {
     /// What exists: cells published, measured and missing, and what would fill them.
     List,
+    /// Pack a complete run as Parquet beside the committed ones.
+    #[cfg(feature = "frames")]
+    Pack {
+        /// The run's folder, as `rawrag run` left it.
+        run: PathBuf,
+    },
     /// One table, measured beside published.
     Table {
         /// `nano-memory:9`, or `4` for a table of Raw-RAG.
@@ -84,6 +90,9 @@ enum OnlyName {
 pub(crate) enum Failure {
     #[error(transparent)]
     Paper(#[from] PaperError),
+    #[cfg(feature = "frames")]
+    #[error(transparent)]
+    Records(#[from] rawrag_records::RecordError),
     #[error("there is no claim `{0}`; `verify` alone shows those there are")]
     NoSuchClaim(String),
     #[error("cannot write: {0}")]
@@ -105,6 +114,8 @@ impl Failure {
             Self::Paper(PaperError::Definition(DefinitionError::NoSuchTable { .. }))
             | Self::NoSuchClaim(_) => 2,
             Self::Paper(_) => 3,
+            #[cfg(feature = "frames")]
+            Self::Records(_) => 3,
             Self::Output(_) | Self::Write { .. } => 1,
         })
     }
@@ -120,6 +131,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
     let places = definition::find(&folder)?;
     let mut runs = Runs::new(&arguments.folders.runs());
     match &arguments.command {
+        #[cfg(feature = "frames")]
+        Command::Pack { run } => {
+            let questions = crate::pack::pack(run, &arguments.folders.runs())?;
+            writeln!(
+                out,
+                "{questions} questions packed below {}",
+                arguments.folders.runs().display()
+            )?;
+        }
         Command::List => list(&places, &mut runs, out)?,
         Command::Table { table, shown } => {
             let definition = definition::choose(&places, table)?.load()?;

@@ -1,6 +1,8 @@
 //! The reviewer's commands: tables from cached outputs, measured beside published.
 
 mod commands;
+#[cfg(feature = "frames")]
+mod pack;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use polars::prelude::*;
 use serde_json::{Map, Value};
 
 use crate::run::write_aside;
-use crate::{Column as Kind, Record, RecordError, Run};
+use crate::{Column as Kind, Record, RecordError};
 
 /// The records as a frame with the columns of their schema.
 ///
@@ -17,33 +17,7 @@ pub fn frame<R: Record>(records: &[R]) -> Result<DataFrame, RecordError> {
     build::<R>(records, Path::new(R::SCHEMA.kind))
 }
 
-/// Packs every file of records of these kinds: Parquet (zstd) in place of JSONL.
-///
-/// The JSONL file is removed once its Parquet file is on disk and reads back equal.
-///
-/// # Errors
-/// When a file is damaged or cannot be written.
-pub fn pack<R: Record + PartialEq>(run: &Run) -> Result<(), RecordError> {
-    let (lines, packed) = (run.path::<R>("jsonl"), run.path::<R>("parquet"));
-    if !lines.exists() {
-        return Ok(());
-    }
-    let records: Vec<R> = run.read()?;
-    write(&packed, &records)?;
-    if read::<R>(&packed)? != records {
-        return Err(column_error(
-            &packed,
-            "all",
-            "does not read back as written",
-        ));
-    }
-    std::fs::remove_file(&lines).map_err(|source| RecordError::Io {
-        path: lines,
-        source,
-    })
-}
-
-/// Writes records as one Parquet file.
+/// Writes records as one Parquet file (zstd), aside first and then into place.
 ///
 /// # Errors
 /// When a record's field does not fit its column, or the file cannot be written.

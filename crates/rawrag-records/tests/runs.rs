@@ -231,16 +231,10 @@ fn packing_keeps_every_value() {
     records[1].gold_written = vec![];
     records[2].score = vec![f32::MIN_POSITIVE, 0.1];
     let folder = tempfile::tempdir().unwrap();
-    let run = Run::resume(folder.path(), manifest(&records)).unwrap();
-    let (mut appender, _) = run.appender().unwrap();
-    for record in &records {
-        appender.append(record).unwrap();
-    }
-    let (mut histories, _) = run.appender().unwrap();
-    histories.append(&history()).unwrap();
-    rawrag_records::frames::pack::<Retrieval>(&run).unwrap();
-    rawrag_records::frames::pack::<History>(&run).unwrap();
-    assert!(!lines(folder.path()).exists());
+    drop(Run::resume(folder.path(), manifest(&records)).unwrap());
+    let write = |name: &str| folder.path().join(name);
+    rawrag_records::frames::write(&write("retrievals.parquet"), &records).unwrap();
+    rawrag_records::frames::write(&write("histories.parquet"), &[history()]).unwrap();
     let run = Run::open(folder.path()).unwrap();
     assert_eq!(run.read::<Retrieval>().unwrap(), records);
     assert_eq!(run.read::<History>().unwrap(), [history()]);
