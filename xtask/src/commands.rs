@@ -2,9 +2,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::reproduce;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rawrag_paper::claims::{self, Judged, Statements};
-use rawrag_paper::definition::{self, Place};
+use rawrag_paper::definition::{self, Place, What};
+use rawrag_paper::figure::{Figure, Numbers};
+use rawrag_paper::metric::{METRICS, Metric};
 use rawrag_paper::{
     DefinitionError, Format, Line, Measured, Only, PaperError, Runs, Sheet, Table, Text,
 };
@@ -32,7 +35,11 @@ struct Folders {
 #[derive(Subcommand)]
 enum Command {
     /// What exists: cells published, measured and missing, and what would fill them.
-    List,
+    List {
+        /// The metrics that a column may name.
+        #[arg(long)]
+        metrics: bool,
+    },
     /// Pack a complete run as Parquet beside the committed ones.
     #[cfg(feature = "frames")]
     Pack {
@@ -45,6 +52,20 @@ enum Command {
         table: String,
         #[command(flatten)]
         shown: Shown,
+    },
+    /// One figure, as SVG.
+    Figure {
+        /// `nano-memory:5`, or `2` for a figure of Raw-RAG.
+        figure: String,
+    },
+    /// Writes every table and figure and one page with all of them.
+    Reproduce {
+        /// Where to.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// Write nothing; fail when what is there differs from what would be written.
+        #[arg(long)]
+        check: bool,
     },
     /// Recomputes every claim; fails when a verdict is not the expected one.
     Verify {
@@ -111,7 +132,7 @@ impl Failure {
     /// 2 wrong usage, 3 bad input, 1 otherwise; no command here calls a service.
     pub(crate) fn status(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Paper(PaperError::Definition(DefinitionError::NoSuchTable { .. }))
+            Self::Paper(PaperError::Definition(DefinitionError::NoSuch { .. }))
             | Self::NoSuchClaim(_) => 2,
             Self::Paper(_) => 3,
             #[cfg(feature = "frames")]
@@ -128,7 +149,7 @@ impl Failure {
 
 pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCode, Failure> {
     let folder = arguments.folders.definitions();
-    let places = definition::find(&folder)?;
+    let places = definition::find(&folder, What::Table)?;
     let mut runs = Runs::new(&arguments.folders.runs());
     match &arguments.command {
         #[cfg(feature = "frames")]
@@ -140,11 +161,31 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
                 arguments.folders.runs().display()
             )?;
         }
-        Command::List => list(&places, &mut runs, out)?,
+        Command::List { metrics: true } => metrics(out)?,
+        Command::List { metrics: false } => list(&places, &mut runs, out)?,
         Command::Table { table, shown } => {
-            let definition = definition::choose(&places, table)?.load()?;
+            let definition = definition::choose(&places, What::Table, table)?.load()?;
             let table = Table::evaluate(&definition, &mut runs)?;
             out.write_all(table.render(shown.format.into(), shown.only()).as_bytes())?;
+        }
+        Command::Figure { figure } => {
+            let drawings = definition::find(&folder, What::Figure)?;
+            let figure = Figure::load(definition::choose(&drawings, What::Figure, figure)?)?;
+            let statements = Statements::read(&folder)?;
+            let tables = evaluate(&places, &mut runs)?;
+            let drawn = figure.draw(&Numbers {
+                statements: &statements,
+                tables: &tables,
+            })?;
+            out.write_all(drawn.svg.as_bytes())?;
+        }
+        Command::Reproduce { out: to, check } => {
+            let to = to.clone().unwrap_or_else(|| workspace().join("reproduced"));
+            let files = reproduce::files(&folder, &places, &mut runs)?;
+            if *check {
+                return reproduce::check(&files, &to, out);
+            }
+            reproduce::write(&files, &to, out)?;
         }
         Command::Verify {
             only,
@@ -164,6 +205,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn evaluate(places: &[Place], runs: &mut Runs) -> Result<Vec<Table>, Failure> {
+    let table = |place: &Place| Ok(Table::evaluate(&place.load()?, runs)?);
+    places.iter().map(table).collect()
 }
 
 fn verify(
@@ -225,6 +271,24 @@ fn list(places: &[Place], runs: &mut Runs, out: &mut impl Write) -> Result<(), F
             rawrag_paper::Column::words("Runs that would fill cells"),
         ],
         lines,
+        ..Sheet::default()
+    };
+    Ok(out.write_all(sheet.render(Format::Markdown).as_bytes())?)
+}
+
+fn metrics(out: &mut impl Write) -> Result<(), Failure> {
+    let line = |metric: &Metric| {
+        let cutoff = if metric.takes_cutoff() { "@k" } else { "" };
+        Line::Cells(vec![
+            format!("{}{cutoff}", metric.name).into(),
+            metric.about.into(),
+        ])
+    };
+    let sheet = Sheet {
+        columns: ["Metric", "Of a question"]
+            .map(rawrag_paper::Column::words)
+            .into(),
+        lines: METRICS.iter().map(line).collect(),
         ..Sheet::default()
     };
     Ok(out.write_all(sheet.render(Format::Markdown).as_bytes())?)

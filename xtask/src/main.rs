@@ -3,6 +3,7 @@
 mod commands;
 #[cfg(feature = "frames")]
 mod pack;
+mod reproduce;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::definition::{self, Decimal, Definition, DefinitionError, Published};
+use crate::definition::{self, Decimal, Definition, DefinitionError, Published, What};
 use crate::formula::{Failed, Formula, Outcome, Rounded};
 use crate::sheet::{self, Column, Line, Sheet};
 
@@ -161,9 +161,9 @@ impl Statements {
     /// [`DefinitionError`] with the file and the line.
     pub fn read(folder: &Path) -> Result<Self, DefinitionError> {
         let mut statements = Self::default();
-        let places = definition::find(folder)?;
+        let places = definition::find(folder, What::Table)?;
         for place in &places {
-            let key = (place.paper.clone(), place.table.clone());
+            let key = (place.paper.clone(), place.name.clone());
             statements.tables.insert(key, place.load()?);
         }
         for paper in definition::entries(folder)? {
@@ -325,7 +325,7 @@ impl Statements {
     /// The published numbers that a reference names: a fact's id, or `table/row/column`, with
     /// `paper:` before it for another paper's, `.low`, `.high`, `.count` or `.of` after it for a
     /// part of a cell, and `*` and `!row` in the row for several.
-    fn numbers(&self, paper: &str, name: &str) -> Result<Vec<Rounded>, Failed> {
+    pub(crate) fn numbers(&self, paper: &str, name: &str) -> Result<Vec<Rounded>, Failed> {
         let (paper, local) = name.split_once(':').unwrap_or((paper, name));
         let mut parts = local.split('/');
         let (Some(table), Some(rows), Some(column), None) =

@@ -20,9 +20,18 @@ pub const DEFAULT_PAPER: &str = "raw-rag";
 pub struct Place {
     /// The paper's folder (`nano-memory`).
     pub paper: String,
-    /// Number or name of the table in it (`9`, `S-tests`).
-    pub table: String,
+    /// Number or name of the table or figure in it (`9`, `S-tests`).
+    pub name: String,
     path: PathBuf,
+}
+
+/// What a definition defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `table-*.toml`
+    Table,
+    /// `figure-*.toml`
+    Figure,
 }
 
 /// A table as its file defines it.
@@ -199,8 +208,12 @@ pub enum DefinitionError {
         line: usize,
         problem: String,
     },
-    #[error("there is no table {asked}; `list` shows those there are{}", of_paper(.near))]
-    NoSuchTable { asked: String, near: Vec<String> },
+    #[error("there is no {what} {asked}; `list` shows those there are{}", of_paper(.near))]
+    NoSuch {
+        what: What,
+        asked: String,
+        near: Vec<String>,
+    },
 }
 
 fn of_paper(names: &[String]) -> String {
@@ -211,11 +224,13 @@ fn of_paper(names: &[String]) -> String {
     }
 }
 
-/// All definitions of tables under `folder`, a subfolder a paper, in the order of their numbers.
+/// All definitions of tables or of figures under `folder`, a subfolder a paper, in the order of
+/// their file names.
 ///
 /// # Errors
 /// When the folder cannot be listed.
-pub fn find(folder: &Path) -> Result<Vec<Place>, DefinitionError> {
+pub fn find(folder: &Path, what: What) -> Result<Vec<Place>, DefinitionError> {
+    let prefix = format!("{what}-");
     let mut found = Vec::new();
     for paper in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
         for path in entries(&paper)? {
@@ -226,15 +241,15 @@ pub fn find(folder: &Path) -> Result<Vec<Place>, DefinitionError> {
             let toml = path
                 .extension()
                 .is_some_and(|extension| extension == "toml");
-            if let (Some(table), Some(name), true) =
-                (stem.strip_prefix("table-"), paper.file_name(), toml)
+            if let (Some(name), Some(paper), true) =
+                (stem.strip_prefix(&prefix), paper.file_name(), toml)
             {
-                let digits = table.trim_start_matches('0');
-                let table = if digits.is_empty() { table } else { digits };
-                let paper = name.to_string_lossy().into_owned();
+                let digits = name.trim_start_matches('0');
+                let name = if digits.is_empty() { name } else { digits }.to_owned();
+                let paper = paper.to_string_lossy().into_owned();
                 found.push(Place {
                     paper,
-                    table: table.to_owned(),
+                    name,
                     path: path.clone(),
                 });
             }
@@ -259,50 +274,78 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, DefinitionError> {
     Ok(paths)
 }
 
-/// The definition asked for as `nano-memory:9`, or `4` for a table of [`DEFAULT_PAPER`].
+/// The definition asked for as `nano-memory:9`, or `4` for one of [`DEFAULT_PAPER`].
 ///
 /// # Errors
 /// When there is none of that name.
-pub fn choose<'a>(places: &'a [Place], asked: &str) -> Result<&'a Place, DefinitionError> {
-    let (paper, table) = asked.split_once(':').unwrap_or((DEFAULT_PAPER, asked));
+pub fn choose<'a>(
+    places: &'a [Place],
+    what: What,
+    asked: &str,
+) -> Result<&'a Place, DefinitionError> {
+    let (paper, name) = asked.split_once(':').unwrap_or((DEFAULT_PAPER, asked));
     let of_that = || places.iter().filter(|place| place.paper == paper);
     of_that()
-        .find(|place| place.table.eq_ignore_ascii_case(table))
-        .ok_or_else(|| DefinitionError::NoSuchTable {
-            asked: format!("{paper}:{table}"),
-            near: of_that().map(|place| place.table.clone()).collect(),
+        .find(|place| place.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| DefinitionError::NoSuch {
+            what,
+            asked: format!("{paper}:{name}"),
+            near: of_that().map(|place| place.name.clone()).collect(),
         })
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Table => "table",
+            Self::Figure => "figure",
+        })
+    }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.paper, self.table)
+        write!(f, "{}:{}", self.paper, self.name)
     }
 }
 
 impl Place {
-    /// Reads the definition.
+    /// Reads the definition of a table.
     ///
     /// # Errors
     /// [`DefinitionError`] with the file and the line.
     pub fn load(&self) -> Result<Definition, DefinitionError> {
-        let io = |source| DefinitionError::Io {
-            path: self.path.clone(),
-            source,
-        };
-        self.parse(&fs::read_to_string(&self.path).map_err(io)?)
-    }
-
-    fn parse(&self, text: &str) -> Result<Definition, DefinitionError> {
-        let wrong = |at: usize, problem: String| wrong(&self.path, text, at, problem);
-        let file: File = toml::from_str(text).map_err(|error| {
+        let text = self.read()?;
+        let wrong = |at, problem| self.wrong(&text, at, problem);
+        let file: File = toml::from_str(&text).map_err(|error| {
             wrong(
                 error.span().map_or(0, |span| span.start),
                 error.message().to_owned(),
             )
         })?;
-        file.resolve(self, text)
+        file.resolve(self, &text)
             .map_err(|Problem(at, problem)| wrong(at, problem))
+    }
+
+    pub(crate) fn read(&self) -> Result<String, DefinitionError> {
+        let io = |source| DefinitionError::Io {
+            path: self.path.clone(),
+            source,
+        };
+        fs::read_to_string(&self.path).map_err(io)
+    }
+
+    pub(crate) fn wrong(&self, text: &str, at: usize, problem: String) -> DefinitionError {
+        wrong(&self.path, text, at, problem)
+    }
+
+    /// The file's name without its extension (`table-09`).
+    pub fn stem(&self) -> String {
+        self.path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     }
 }
 

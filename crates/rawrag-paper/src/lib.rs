@@ -6,10 +6,11 @@
 //! HTML. A published number is never shown as measured, and an empty cell says what it needs.
 //!
 //! ```no_run
-//! use rawrag_paper::{Format, Only, Runs, Table, definition};
+//! use rawrag_paper::definition::{self, What};
+//! use rawrag_paper::{Format, Only, Runs, Table};
 //!
-//! let tables = definition::find("paper-tables".as_ref())?;
-//! let place = definition::choose(&tables, "nano-memory:9")?;
+//! let tables = definition::find("paper-tables".as_ref(), What::Table)?;
+//! let place = definition::choose(&tables, What::Table, "nano-memory:9")?;
 //! let table = Table::evaluate(&place.load()?, &mut Runs::new("data/runs".as_ref()))?;
 //! print!("{}", table.render(Format::Markdown, Only::Beside));
 //! # Ok::<(), rawrag_paper::PaperError>(())
@@ -19,15 +20,18 @@
 
 pub mod claims;
 pub mod definition;
+pub mod figure;
 pub mod metric;
 
 mod formula;
 mod outputs;
+mod page;
 mod sheet;
 mod table;
 
 pub use definition::{DefinitionError, Published};
 pub use outputs::{Outputs, RunState, Runs};
+pub use page::page;
 pub use sheet::{Column, Format, Line, Sheet, Text};
 pub use table::{Cell, Measured, Only, Row, Table};
 

@@ -59,6 +59,16 @@ impl Runs {
     }
 }
 
+impl Runs {
+    /// The complete runs opened so far, by name.
+    pub fn complete(&self) -> impl Iterator<Item = (&str, &Outputs)> {
+        self.opened.iter().filter_map(|(name, state)| match state {
+            RunState::Complete(outputs) => Some((name.as_str(), outputs.as_ref())),
+            _ => None,
+        })
+    }
+}
+
 fn read(folder: &Path) -> Result<RunState, RecordError> {
     if !folder.exists() {
         return Ok(RunState::Missing);

@@ -169,7 +169,7 @@ impl Table {
         mark_best(definition, &mut rows);
         Ok(Self {
             paper: definition.place.paper.clone(),
-            table: definition.place.table.clone(),
+            table: definition.place.name.clone(),
             title: definition.title.clone(),
             caption: definition.caption.clone(),
             columns: definition.columns.iter().map(Head::of).collect(),

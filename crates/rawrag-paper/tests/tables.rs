@@ -8,7 +8,8 @@
 use std::fs;
 use std::path::Path;
 
-use rawrag_paper::{Format, Only, PaperError, Runs, Table, definition};
+use rawrag_paper::definition::{self, What};
+use rawrag_paper::{Format, Only, PaperError, Runs, Table};
 use rawrag_records::{
     Code, Data, Expected, History, Key, Machine, Manifest, Retrieval, Run, SCHEMA_VERSION, System,
 };
@@ -140,9 +141,9 @@ fn evaluated(definition: &str) -> Result<Table, PaperError> {
     write_run(&runs.join("whole"), &questions(), &questions());
     write_run(&runs.join("half"), &questions(), &questions()[..2]);
     fs::write(paper.join("table-07.toml"), definition).unwrap();
-    let places = definition::find(&folder.path().join("tables"))?;
+    let places = definition::find(&folder.path().join("tables"), What::Table)?;
     Table::evaluate(
-        &definition::choose(&places, "paper:7")?.load()?,
+        &definition::choose(&places, What::Table, "paper:7")?.load()?,
         &mut Runs::new(&runs),
     )
 }

@@ -1,0 +1,102 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use rawrag_paper::claims::{self, Statements};
+use rawrag_paper::definition::{self, Place, What};
+use rawrag_paper::figure::{Figure, Numbers};
+use rawrag_paper::{Format, Only, Runs, page};
+
+use crate::commands::{Failure, evaluate};
+
+/// Every file that reproducing writes, by its path under the output folder.
+pub(crate) fn files(
+    folder: &Path,
+    places: &[Place],
+    runs: &mut Runs,
+) -> Result<BTreeMap<PathBuf, String>, Failure> {
+    let mut files = BTreeMap::new();
+    let tables = evaluate(places, runs)?;
+    for (place, table) in places.iter().zip(&tables) {
+        for (extension, format) in [
+            ("md", Format::Markdown),
+            ("csv", Format::Csv),
+            ("tex", Format::Latex),
+            ("json", Format::Json),
+        ] {
+            let name = format!("{}.{extension}", place.stem());
+            files.insert(
+                Path::new(&place.paper).join(name),
+                table.render(format, Only::Beside),
+            );
+        }
+    }
+    let statements = Statements::read(folder)?;
+    let mut figures = Vec::new();
+    for place in definition::find(folder, What::Figure)? {
+        let figure = Figure::load(&place)?;
+        let drawn = figure.draw(&Numbers {
+            statements: &statements,
+            tables: &tables,
+        })?;
+        let name = format!("{}.svg", place.stem());
+        files.insert(Path::new(&place.paper).join(name), drawn.svg.clone());
+        figures.push((figure, drawn));
+    }
+    let judged = statements.judge()?;
+    files.insert(
+        "claims.csv".into(),
+        claims::table(&judged).render(Format::Csv),
+    );
+    files.insert("index.html".into(), page(&tables, &figures, &judged, runs));
+    Ok(files)
+}
+
+/// Writes the files, each aside and then renamed into place.
+pub(crate) fn write(
+    files: &BTreeMap<PathBuf, String>,
+    to: &Path,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    for (name, text) in files {
+        let path = to.join(name);
+        let aside = path.with_added_extension("part");
+        let failed = |source| Failure::Write {
+            path: path.clone(),
+            source,
+        };
+        fs::create_dir_all(path.parent().unwrap_or(to)).map_err(failed)?;
+        fs::write(&aside, text)
+            .and_then(|()| fs::rename(&aside, &path))
+            .map_err(failed)?;
+    }
+    Ok(writeln!(out, "{} files in {}", files.len(), to.display())?)
+}
+
+/// Names every file that is missing or differs; fails if there is one.
+pub(crate) fn check(
+    files: &BTreeMap<PathBuf, String>,
+    at: &Path,
+    out: &mut impl Write,
+) -> Result<ExitCode, Failure> {
+    let mut same = true;
+    for (name, text) in files {
+        let held = fs::read_to_string(at.join(name)).ok();
+        if held.as_ref() != Some(text) {
+            same = false;
+            let word = if held.is_some() {
+                "differs"
+            } else {
+                "is missing"
+            };
+            writeln!(out, "{} {word}", at.join(name).display())?;
+        }
+    }
+    Ok(if same {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
