@@ -2,9 +2,12 @@
 //!
 //! `100 * ([1/nano/recall@3] / max([1/*!nano/recall@3]) - 1)`: brackets refer to published
 //! numbers, `*` in a row makes a list, `!` leaves rows out of it. There are `+ - * /`,
-//! comparisons, `and`, and the functions in [`call`].
+//! comparisons, `and`, and the functions `max min sum mean count abs sqrt`, `mcnemar(b, c)` (exact,
+//! two-sided), `noninferiority(b, c, n, margin)` (Wald, one-sided p) and `holm(p, family)`.
 
 use std::fmt;
+
+use rawrag_statistics::{Adjustment, PValue, PairCounts, PairedMethod, adjust, noninferiority};
 
 /// A number known up to the rounding of what it was computed from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -239,14 +242,69 @@ fn call(name: &str, arguments: &[Outcome]) -> Result<Outcome, Failed> {
             value: x.value.sqrt(),
             high: x.high.sqrt(),
         },
+        ("mcnemar", [b, c]) => {
+            let counts = pair_counts(*b, *c, None).ok_or_else(|| wrong("of other than counts"))?;
+            Rounded::exact(counts.exact().value())
+        }
+        ("noninferiority", [b, c, n, margin]) => {
+            let counts =
+                pair_counts(*b, *c, Some(*n)).ok_or_else(|| wrong("of other than counts"))?;
+            let test = noninferiority(&counts, margin.value, 0.05, PairedMethod::Wald);
+            Rounded::exact(
+                test.map_err(|undefined| wrong(&undefined.to_string()))?
+                    .p
+                    .value(),
+            )
+        }
+        ("holm", [p, family @ ..]) => holm(*p, family)
+            .ok_or_else(|| wrong("of what is no p-value, or not in the family that follows it"))?,
+        ("mcnemar" | "noninferiority" | "holm", _) => {
+            return Err(wrong("of another number of numbers"));
+        }
         ("mean" | "abs" | "sqrt", _) => return Err(wrong("of another number of numbers")),
         _ => {
             return Err(wrong(
-                "is no function; there are max, min, sum, mean, count, abs, sqrt",
+                "is no function; there are max, min, sum, mean, count, abs, sqrt, mcnemar, noninferiority, holm",
             ));
         }
     };
     Ok(Outcome::Number(number))
+}
+
+/// Pairs of which `b` are right only in the first system, `c` only in the second, of `n` in all.
+fn pair_counts(b: Rounded, c: Rounded, n: Option<Rounded>) -> Option<PairCounts> {
+    let count = |x: Rounded| {
+        let whole = x.value >= 0.0 && x.value.fract() == 0.0 && x.value < 1e15 && x.low >= x.high;
+        whole.then_some(x.value as u64)
+    };
+    let (a_only, b_only) = (count(b)?, count(c)?);
+    let neither = match n {
+        Some(n) => count(n)?.checked_sub(a_only.checked_add(b_only)?)?,
+        None => 0,
+    };
+    Some(PairCounts {
+        both: 0,
+        a_only,
+        b_only,
+        neither,
+    })
+}
+
+/// The Holm-corrected p of a member of a family, each member with its rounding.
+fn holm(p: Rounded, family: &[Rounded]) -> Option<Rounded> {
+    let at = family.iter().position(|member| *member == p)?;
+    let corrected = |end: fn(&Rounded) -> f64| {
+        let raw: Option<Vec<PValue>> = family
+            .iter()
+            .map(|member| PValue::new(end(member).min(1.0)))
+            .collect();
+        adjust(&raw?, Adjustment::Holm).get(at).map(|p| p.value())
+    };
+    Some(Rounded {
+        low: corrected(|m| m.low)?,
+        value: corrected(|m| m.value)?,
+        high: corrected(|m| m.high)?,
+    })
 }
 
 struct Parser<'a> {
@@ -465,6 +523,18 @@ mod tests {
         assert_eq!(outcome("0.1 + 0.2 > 0.3"), Ok(Outcome::Truth(false)));
     }
 
+    /// scipy 1.17.1: `binomtest(17, 169).pvalue` is 2.7493616558929537e-28; Holm by hand.
+    #[test]
+    fn tests_and_corrections_are_those_of_the_statistics_crate() {
+        let number = |text: &str| match outcome(text) {
+            Ok(Outcome::Number(number)) => number.value,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert!((number("mcnemar(152, 17)") / 2.7493616558929537e-28 - 1.0).abs() < 1e-9);
+        assert!((number("holm(0.02, 0.01, 0.02, 0.5)") - 0.04).abs() < 1e-12);
+        assert!((number("noninferiority(69, 73, 778, 0.05)") - 0.0017).abs() < 5e-5);
+    }
+
     #[test]
     fn what_cannot_be_computed_says_why() {
         let wrong = |text: &str| match outcome(text) {
@@ -483,7 +553,11 @@ mod tests {
                 "[b] + 1",
                 "1 and 2 < 3",
                 "mean([all/*] < 2)",
-                "max"
+                "max",
+                "mcnemar([a], 3)",
+                "holm(0.1, 0.2, 0.3)",
+                "noninferiority(5, 6, 3, 0.05)",
+                "holm(0, 0)"
             ]
             .map(wrong)
             .join("\n")
