@@ -45,6 +45,8 @@ pub struct Definition {
     pub caption: String,
     /// How rows and columns are to be read.
     pub layout: Layout,
+    /// What the halves of a pairwise table show; `None` in any other.
+    pub pairwise: Option<Pairwise>,
     /// Which cells are the best of their column.
     pub bold: Bold,
     /// Notes below the table.
@@ -63,8 +65,34 @@ pub enum Layout {
     Grid,
     /// A row is a comparison of two runs, a column a part of its result.
     Tests,
+    /// Rows and columns are the same systems and a cell is their difference.
+    Pairwise,
     /// Published statements that no run can measure.
     Static,
+}
+
+/// What the two halves of a pairwise table show.
+#[derive(Clone, Debug)]
+pub struct Pairwise {
+    /// The metric above the diagonal; `None` where no metric computes it.
+    pub upper: Option<Named>,
+    /// The metric below.
+    pub lower: Option<Named>,
+    /// What a measurement would need, where there is no metric.
+    pub needs: Option<String>,
+    /// What intervals and tests draw.
+    pub resample: Resample,
+}
+
+/// What a bootstrap replicate draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Resample {
+    /// Single questions.
+    Questions,
+    /// Whole conversations, as their questions are not independent.
+    #[default]
+    Conversations,
 }
 
 /// Which cells are the best of their column.
@@ -162,6 +190,8 @@ pub enum Published {
         low: Decimal,
         /// The upper end.
         high: Decimal,
+        /// The p-value of a difference.
+        p: Option<Decimal>,
     },
     /// A p-value.
     P {
@@ -378,6 +408,8 @@ struct File {
     bold: Bold,
     #[serde(default)]
     notes: Vec<String>,
+    pairwise: Option<Spanned<FilePairwise>>,
+    #[serde(default)]
     columns: Vec<Spanned<FileColumn>>,
     rows: Vec<Spanned<FileRow>>,
     /// Why cells that a row's `cells` do not name are empty.
@@ -386,6 +418,16 @@ struct File {
 
 fn two() -> usize {
     2
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilePairwise {
+    upper: Option<Spanned<String>>,
+    lower: Option<Spanned<String>>,
+    needs: Option<String>,
+    #[serde(default)]
+    resample: Resample,
 }
 
 #[derive(Deserialize)]
@@ -482,11 +524,18 @@ impl File {
                 .iter()
                 .map(|r| (r.get_ref().id.as_str(), r.span().start)),
         )?;
-        let columns = self
-            .columns
-            .into_iter()
-            .map(|column| column_definition(column, self.layout, digits))
-            .collect::<Result<Vec<_>, _>>()?;
+        let pairwise = pairwise(self.pairwise, self.layout, !self.columns.is_empty())?;
+        let columns = if pairwise.is_some() {
+            self.rows
+                .iter()
+                .map(|row| system_column(row.get_ref(), digits))
+                .collect()
+        } else {
+            self.columns
+                .into_iter()
+                .map(|column| column_definition(column, self.layout, digits))
+                .collect::<Result<Vec<_>, _>>()?
+        };
         let rows = self
             .rows
             .into_iter()
@@ -511,6 +560,7 @@ impl File {
             title: self.title,
             caption: self.caption,
             layout: self.layout,
+            pairwise,
             bold: self.bold,
             notes: self.notes,
             columns,
@@ -532,6 +582,58 @@ fn distinct<'a>(what: &str, ids: impl Iterator<Item = (&'a str, usize)>) -> Resu
         }
     }
     Ok(())
+}
+
+fn pairwise(
+    file: Option<Spanned<FilePairwise>>,
+    layout: Layout,
+    has_columns: bool,
+) -> Result<Option<Pairwise>, Problem> {
+    let Some(file) = file else {
+        return if layout == Layout::Pairwise {
+            Err(Problem(
+                0,
+                "a pairwise table says what its halves show under `pairwise`".into(),
+            ))
+        } else {
+            Ok(None)
+        };
+    };
+    if layout != Layout::Pairwise || has_columns {
+        let problem = "`pairwise` is for that layout, in which the rows are the columns too";
+        return Err(Problem(file.span().start, problem.into()));
+    }
+    let file = file.into_inner();
+    let mean = |name: &Spanned<String>| {
+        let problem = |text: String| Problem(name.span().start, text);
+        let named = Named::parse(name.get_ref()).map_err(|e| problem(e.to_string()))?;
+        if named.is_mean() {
+            Ok(named)
+        } else {
+            Err(problem(format!(
+                "`{named}` is no mean over questions and has no paired difference"
+            )))
+        }
+    };
+    Ok(Some(Pairwise {
+        upper: file.upper.as_ref().map(mean).transpose()?,
+        lower: file.lower.as_ref().map(mean).transpose()?,
+        needs: file.needs,
+        resample: file.resample,
+    }))
+}
+
+fn system_column(row: &FileRow, digits: usize) -> ColumnDefinition {
+    ColumnDefinition {
+        id: row.id.clone(),
+        label: row.label.clone(),
+        group: None,
+        metric: None,
+        needs: None,
+        kinds: Vec::new(),
+        digits,
+        best: None,
+    }
 }
 
 fn column_definition(
@@ -664,7 +766,8 @@ impl Typed {
             (Some(value), None, None, None, None, None, None, None) => {
                 Published::Value(number(value)?)
             }
-            (value, Some(low), Some(high), None, None, None, None, None) => Published::Interval {
+            (value, Some(low), Some(high), p, None, None, None, None) => Published::Interval {
+                p: p.as_ref().map(number).transpose()?,
                 value: value.as_ref().map(number).transpose()?,
                 low: number(low)?,
                 high: number(high)?,
@@ -689,7 +792,7 @@ impl Typed {
             _ => {
                 return Err(Problem(
                     span.start,
-                    "a cell is `value`, `low` and `high` (with or without `value`), `p`, \
+                    "a cell is `value`, `low` and `high` (with or without `value` and `p`), `p`, \
                      `p_below`, `count` and a larger or equal `of`, or `missing`"
                         .into(),
                 ));
@@ -777,15 +880,20 @@ impl fmt::Display for Published {
         match self {
             Self::Value(value) => write!(f, "{value}"),
             Self::Interval {
-                value: Some(value),
+                value,
                 low,
                 high,
-            } => write!(f, "{value} [{low}, {high}]"),
-            Self::Interval {
-                value: None,
-                low,
-                high,
-            } => write!(f, "[{low}, {high}]"),
+                p,
+            } => {
+                // A difference with its p stands on three lines, as the papers set it.
+                let apart = if p.is_some() { "\n" } else { " " };
+                if let Some(value) = value {
+                    let star = p.as_ref().is_some_and(|p| p.value() < 0.05);
+                    write!(f, "{value}{}{apart}", if star { "*" } else { "" })?;
+                }
+                write!(f, "[{low}, {high}]")?;
+                p.as_ref().map_or(Ok(()), |p| write!(f, "\n{p}"))
+            }
             Self::P {
                 value,
                 bound: false,

@@ -26,6 +26,7 @@ pub mod metric;
 mod formula;
 mod outputs;
 mod page;
+mod pairwise;
 mod sheet;
 mod table;
 

@@ -299,9 +299,18 @@ impl Named {
         Ok(Self { metric, k })
     }
 
-    /// The unit of its value.
-    pub fn unit(&self) -> Unit {
-        self.metric.unit
+    /// What its value is multiplied with to be shown: rates are shown in percent.
+    pub fn scale(&self) -> f64 {
+        if self.metric.unit == Unit::Rate {
+            100.0
+        } else {
+            1.0
+        }
+    }
+
+    /// Whether its value over questions is the mean of their values.
+    pub fn is_mean(&self) -> bool {
+        matches!(self.metric.aggregate, Mean)
     }
 
     /// The value of every question of these kinds (of all, if none is given), in record order.

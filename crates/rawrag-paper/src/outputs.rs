@@ -60,6 +60,11 @@ impl Runs {
 }
 
 impl Runs {
+    /// A run read before.
+    pub(crate) fn opened(&self, name: &str) -> Option<&RunState> {
+        self.opened.get(name)
+    }
+
     /// The complete runs opened so far, by name.
     pub fn complete(&self) -> impl Iterator<Item = (&str, &Outputs)> {
         self.opened.iter().filter_map(|(name, state)| match state {

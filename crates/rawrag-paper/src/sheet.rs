@@ -379,7 +379,12 @@ pub(crate) fn html(text: &str) -> String {
         .replace('\n', "<br>")
 }
 
+/// Text as LaTeX; several lines are stacked.
 fn tex(text: &str) -> String {
+    if text.contains('\n') {
+        let lines: Vec<String> = text.split('\n').map(tex).collect();
+        return format!("\\shortstack{{{}}}", lines.join("\\\\"));
+    }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -399,7 +404,6 @@ fn tex(text: &str) -> String {
             '≈' => out.push_str("$\\approx$"),
             'Δ' => out.push_str("$\\Delta$"),
             '–' => out.push_str("--"),
-            '\n' => out.push_str(" / "),
             c => out.push(c),
         }
     }

@@ -2,8 +2,12 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::definition::{Best, ColumnDefinition, Definition, Layout, RowDefinition, Within};
-use crate::metric::Unit;
+use rawrag_statistics::Replication;
+
+use crate::definition::{
+    Best, ColumnDefinition, Definition, Layout, Pairwise, Resample, RowDefinition, Within,
+};
+use crate::pairwise::{self, REPLICATION};
 use crate::sheet::{self, Format, Line, Sheet, Text};
 use crate::{Outputs, PaperError, Published, RunState, Runs};
 
@@ -75,7 +79,7 @@ pub struct Cell {
 }
 
 /// What was measured for a cell.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Measured {
     /// A value, rates in percent.
@@ -85,7 +89,20 @@ pub enum Measured {
         /// Questions it is over.
         n: usize,
     },
-    /// Nothing, ever: the table is of statements.
+    /// The difference of two systems, rates in points.
+    Contrast {
+        /// Row minus column.
+        value: f64,
+        /// Lower end of its 95% interval.
+        low: f64,
+        /// Upper end.
+        high: f64,
+        /// Holm-corrected over the pairs of the metric.
+        p: f64,
+        /// Questions it is over.
+        n: usize,
+    },
+    /// Nothing, ever: a table of statements, or a system beside itself.
     Never,
     /// Nothing: no run measures the row.
     NoRun,
@@ -115,7 +132,13 @@ fn published_data<S: serde::Serializer>(
     use serde_json::json;
     match published {
         Published::Value(value) => json!({"value": value.value(), "printed": value.to_string()}),
-        Published::Interval { value, low, high } => json!({
+        Published::Interval {
+            value,
+            low,
+            high,
+            p,
+        } => json!({
+            "p": p.as_ref().map(|p| p.value()),
             "value": value.as_ref().map(|value| value.value()),
             "low": low.value(),
             "high": high.value(),
@@ -139,14 +162,20 @@ impl Table {
     /// When a run that a row names is damaged. A missing or incomplete one leaves cells empty.
     pub fn evaluate(definition: &Definition, runs: &mut Runs) -> Result<Self, PaperError> {
         let mut rows = Vec::new();
-        for row in &definition.rows {
+        let pairs = match &definition.pairwise {
+            Some(pairwise) => pairs(pairwise, definition, runs)?,
+            None => Vec::new(),
+        };
+        for (at, row) in definition.rows.iter().enumerate() {
             let state = row.run.as_deref().map(|run| runs.open(run)).transpose()?;
-            let cells = definition
-                .columns
-                .iter()
-                .zip(&row.published)
-                .map(|(column, published)| {
-                    let measured = measure(definition.layout, row, column, state);
+            let columns = definition.columns.iter().zip(&row.published).enumerate();
+            let cells = columns
+                .map(|(column_at, (column, published))| {
+                    let pair = pairs.get(at).and_then(|row| row.get(column_at));
+                    let measured = match pair {
+                        Some(pair) => pair.clone(),
+                        None => measure(definition.layout, row, column, state),
+                    };
                     Cell {
                         difference: difference(&published.cell, &measured),
                         published: published.cell.clone(),
@@ -174,7 +203,7 @@ impl Table {
             caption: definition.caption.clone(),
             columns: definition.columns.iter().map(Head::of).collect(),
             rows,
-            notes: definition.notes.clone(),
+            notes: notes(definition),
         })
     }
 
@@ -222,7 +251,7 @@ impl Table {
     pub fn needs(&self) -> Vec<String> {
         let need = |cell: &Cell| match &cell.measured {
             Measured::Needs(need) | Measured::NeedsRun(need) => Some(format!("needs: {need}")),
-            Measured::Never | Measured::NoRun | Measured::Value { .. } => None,
+            _ => None,
         };
         let unrun = |row: &&Row| {
             row.cells
@@ -322,6 +351,29 @@ impl Cell {
                 text: fixed(*value, self.digits()),
                 bold: self.best_measured,
             },
+            Measured::Contrast {
+                value,
+                low,
+                high,
+                p,
+                ..
+            } => {
+                let digits = self.digits();
+                let (star, bold) = if *p < 0.05 { ("*", true) } else { ("", false) };
+                let ends = (fixed(*low, digits), fixed(*high, digits));
+                let p = if *p < 0.001 {
+                    format!("{p:.1e}")
+                } else {
+                    format!("{p:.3}")
+                };
+                let text = format!(
+                    "{}{star}\n[{}, {}]\n{p}",
+                    fixed(*value, digits),
+                    ends.0,
+                    ends.1
+                );
+                Text { text, bold }
+            }
             _ => "–".into(),
         }
     }
@@ -357,6 +409,53 @@ fn signed(value: f64, digits: usize) -> String {
     }
 }
 
+fn notes(definition: &Definition) -> Vec<String> {
+    let mut notes = definition.notes.clone();
+    let measured = |pairwise: &&Pairwise| pairwise.upper.is_some() || pairwise.lower.is_some();
+    if let Some(pairwise) = definition.pairwise.as_ref().filter(measured) {
+        let drawn = match pairwise.resample {
+            Resample::Questions => "questions",
+            Resample::Conversations => "conversations",
+        };
+        let Replication { replicates, seed } = REPLICATION;
+        notes.push(format!(
+            "Measured: row minus column, 95% percentile interval from {replicates} paired draws of \
+             {drawn} (seed {seed}), Holm-corrected bootstrap sign test over the pairs; * below 0.05."
+        ));
+    }
+    notes
+}
+
+fn pairs(
+    pairwise: &Pairwise,
+    definition: &Definition,
+    runs: &mut Runs,
+) -> Result<Vec<Vec<Measured>>, PaperError> {
+    for run in definition.rows.iter().filter_map(|row| row.run.as_deref()) {
+        runs.open(run)?;
+    }
+    let system = |row: &RowDefinition| {
+        let state = row.run.as_deref().and_then(|run| runs.opened(run));
+        outputs(row, state)
+    };
+    let systems: Vec<Result<&Outputs, Measured>> = definition.rows.iter().map(system).collect();
+    Ok(pairwise::measure(pairwise, &systems))
+}
+
+/// The records of a row, or what they need.
+fn outputs<'a>(row: &RowDefinition, state: Option<&'a RunState>) -> Result<&'a Outputs, Measured> {
+    let (Some(run), Some(state)) = (&row.run, state) else {
+        return Err(Measured::NoRun);
+    };
+    match state {
+        RunState::Missing => Err(Measured::NeedsRun(format!("run {run}"))),
+        RunState::Incomplete { found, expected } => Err(Measured::NeedsRun(format!(
+            "the rest of run {run}, which holds {found} of {expected} questions"
+        ))),
+        RunState::Complete(outputs) => Ok(outputs),
+    }
+}
+
 fn measure(
     layout: Layout,
     row: &RowDefinition,
@@ -370,15 +469,9 @@ fn measure(
         let unnamed = || format!("a metric for {}", column.label);
         return Measured::Needs(column.needs.clone().unwrap_or_else(unnamed));
     };
-    let (Some(run), Some(state)) = (&row.run, state) else {
-        return Measured::NoRun;
-    };
-    match state {
-        RunState::Missing => Measured::NeedsRun(format!("run {run}")),
-        RunState::Incomplete { found, expected } => Measured::NeedsRun(format!(
-            "the rest of run {run}, which holds {found} of {expected} questions"
-        )),
-        RunState::Complete(outputs) => over(metric, row, column, outputs),
+    match outputs(row, state) {
+        Ok(outputs) => over(metric, row, column, outputs),
+        Err(needs) => needs,
     }
 }
 
@@ -406,24 +499,20 @@ fn over(
         Ok(crate::metric::Value {
             value: Some(value),
             n,
-        }) => {
-            let scale = if metric.unit() == Unit::Rate {
-                100.0
-            } else {
-                1.0
-            };
-            Measured::Value {
-                value: value * scale,
-                n,
-            }
-        }
+        }) => Measured::Value {
+            value: value * metric.scale(),
+            n,
+        },
     }
 }
 
 fn difference(published: &Published, measured: &Measured) -> Option<f64> {
-    let Measured::Value {
+    let (Measured::Value {
         value: measured, ..
-    } = measured
+    }
+    | Measured::Contrast {
+        value: measured, ..
+    }) = measured
     else {
         return None;
     };

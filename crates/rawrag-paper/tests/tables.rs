@@ -131,6 +131,20 @@ rows = [
 ]
 "#;
 
+const PAIRS: &str = r#"title = "Pairs"
+caption = "Row minus column (points)."
+source = "no paper"
+layout = "pairwise"
+pairwise = { upper = "nano.recall@1", lower = "nano.ndcg@3", resample = "questions" }
+digits = 1
+missing = "no paper"
+rows = [
+  { id = "whole", label = "whole", run = "whole", cells = { worse = { value = 25.0, low = 0.0, high = 75.0, p = 0.04 } } },
+  { id = "worse", label = "worse", run = "worse", cells = {} },
+  { id = "absent", label = "absent", run = "absent", cells = {} },
+]
+"#;
+
 fn evaluated(definition: &str) -> Result<Table, PaperError> {
     let folder = tempfile::tempdir().unwrap();
     let (runs, paper) = (
@@ -140,6 +154,9 @@ fn evaluated(definition: &str) -> Result<Table, PaperError> {
     fs::create_dir_all(&paper).unwrap();
     write_run(&runs.join("whole"), &questions(), &questions());
     write_run(&runs.join("half"), &questions(), &questions()[..2]);
+    let mut worse = questions();
+    worse[0] = retrieval("q0", "temporal", &[5], &["D2:2"], &[0, 2, 1]);
+    write_run(&runs.join("worse"), &worse, &worse);
     fs::write(paper.join("table-07.toml"), definition).unwrap();
     let places = definition::find(&folder.path().join("tables"), What::Table)?;
     Table::evaluate(
@@ -171,6 +188,22 @@ fn every_format_has_every_cell() {
     assert_eq!(cell["measured"]["value"], json!({"value": 50.0, "n": 4}));
     assert_eq!(cell["published"]["printed"], "50.00");
     assert_eq!(json["rows"][1]["cells"][1]["source"], "elsewhere");
+}
+
+/// By hand: recall@1 is 50% against 25%, one question apart; its NDCG@3 falls from 1 to 1/log2 3.
+#[test]
+fn pairs_show_difference_interval_and_p_in_both_halves() {
+    let table = evaluated(PAIRS).unwrap();
+    insta::assert_snapshot!("pairs", table.render(Format::Markdown, Only::Beside));
+    let json: serde_json::Value =
+        serde_json::from_str(&table.render(Format::Json, Only::Measured)).unwrap();
+    let difference = |row: usize, column: usize| {
+        json["rows"][row]["cells"][column]["measured"]["contrast"]["value"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!((difference(0, 1) - 25.0).abs() < 1e-9);
+    assert!((difference(1, 0) + 25.0 * (1.0 - 1.0 / 3f64.log2())).abs() < 1e-9);
 }
 
 #[test]
