@@ -8,9 +8,7 @@ use rawrag_paper::claims::{self, Judged, Statements};
 use rawrag_paper::definition::{self, Place, What};
 use rawrag_paper::figure::{Figure, Numbers};
 use rawrag_paper::metric::{METRICS, Metric};
-use rawrag_paper::{
-    DefinitionError, Format, Line, Measured, Only, PaperError, Runs, Sheet, Table, Text,
-};
+use rawrag_paper::{Column, DefinitionError, Format, Line, Only, PaperError, Runs, Sheet, Table};
 
 /// Tables of the papers from cached outputs.
 #[derive(Parser)]
@@ -162,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
             )?;
         }
         Command::List { metrics: true } => metrics(out)?,
-        Command::List { metrics: false } => list(&places, &mut runs, out)?,
+        Command::List { metrics: false } => list(&folder, &places, &mut runs, out)?,
         Command::Table { table, shown } => {
             let definition = definition::choose(&places, What::Table, table)?.load()?;
             let table = Table::evaluate(&definition, &mut runs)?;
@@ -240,40 +238,63 @@ fn verify(
     })
 }
 
-fn list(places: &[Place], runs: &mut Runs, out: &mut impl Write) -> Result<(), Failure> {
-    let mut lines = Vec::new();
-    for place in places {
-        let table = Table::evaluate(&place.load()?, runs)?;
+fn list(
+    folder: &Path,
+    places: &[Place],
+    runs: &mut Runs,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let tables = evaluate(places, runs)?;
+    let table = |(place, table): (&Place, &Table)| {
         let cells = || table.rows.iter().flat_map(|row| &row.cells);
         let published = cells().filter(|cell| !cell.published.is_missing()).count();
-        let measured = cells()
-            .filter(|cell| matches!(cell.measured, Measured::Value { .. }))
-            .count();
-        let all = cells().count();
-        let mut fill = table.runs_needed();
-        fill.sort_unstable();
-        lines.push(Line::Cells(vec![
+        let measured = cells().filter(|cell| cell.measured.is_value()).count();
+        Line::Cells(vec![
             place.to_string().into(),
             table.title.as_str().into(),
             published.to_string().into(),
-            (all - published).to_string().into(),
+            (cells().count() - published).to_string().into(),
             measured.to_string().into(),
-            Text::from(fill.join(", ")),
-        ]));
-    }
+            table.runs_needed().join(", ").into(),
+        ])
+    };
     let sheet = Sheet {
         columns: vec![
-            rawrag_paper::Column::words("Table"),
-            rawrag_paper::Column::words("Title"),
-            rawrag_paper::Column::numbers("Published"),
-            rawrag_paper::Column::numbers("Not in the text"),
-            rawrag_paper::Column::numbers("Measured"),
-            rawrag_paper::Column::words("Runs that would fill cells"),
+            Column::words("Table"),
+            Column::words("Title"),
+            Column::numbers("Published"),
+            Column::numbers("Not in the text"),
+            Column::numbers("Measured"),
+            Column::words("Runs that would fill cells"),
         ],
-        lines,
+        lines: places.iter().zip(&tables).map(table).collect(),
         ..Sheet::default()
     };
-    Ok(out.write_all(sheet.render(Format::Markdown).as_bytes())?)
+    let statements = Statements::read(folder)?;
+    let numbers = Numbers {
+        statements: &statements,
+        tables: &tables,
+    };
+    let mut lines = Vec::new();
+    for place in definition::find(folder, What::Figure)? {
+        let figure = Figure::load(&place)?;
+        let missing = figure.draw(&numbers)?.missing.join("; ");
+        lines.push(Line::Cells(vec![
+            place.to_string().into(),
+            figure.title().into(),
+            missing.into(),
+        ]));
+    }
+    let figures = Sheet {
+        columns: ["Figure", "Title", "Not drawn"].map(Column::words).into(),
+        lines,
+        notes: vec![claims::summary(&statements.judge()?)],
+        ..Sheet::default()
+    };
+    let text = [sheet, figures]
+        .map(|sheet| sheet.render(Format::Markdown))
+        .join("\n");
+    Ok(out.write_all(text.as_bytes())?)
 }
 
 fn metrics(out: &mut impl Write) -> Result<(), Failure> {
@@ -285,9 +306,7 @@ fn metrics(out: &mut impl Write) -> Result<(), Failure> {
         ])
     };
     let sheet = Sheet {
-        columns: ["Metric", "Of a question"]
-            .map(rawrag_paper::Column::words)
-            .into(),
+        columns: ["Metric", "Of a question"].map(Column::words).into(),
         lines: METRICS.iter().map(line).collect(),
         ..Sheet::default()
     };

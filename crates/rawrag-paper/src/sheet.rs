@@ -402,6 +402,7 @@ fn tex(text: &str) -> String {
             '≤' => out.push_str("$\\leq$"),
             '≥' => out.push_str("$\\geq$"),
             '≈' => out.push_str("$\\approx$"),
+            '∞' => out.push_str("$\\infty$"),
             'Δ' => out.push_str("$\\Delta$"),
             '–' => out.push_str("--"),
             c => out.push(c),

@@ -112,6 +112,13 @@ pub enum Measured {
     Needs(String),
 }
 
+impl Measured {
+    /// Whether something was measured.
+    pub fn is_value(&self) -> bool {
+        matches!(self, Self::Value { .. } | Self::Contrast { .. })
+    }
+}
+
 /// What of each cell is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Only {
