@@ -2,8 +2,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::validity;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rawrag_paper::definition::{self, Place};
+use rawrag_paper::statistics::{self, StatisticsError};
 use rawrag_paper::{
     DefinitionError, Format, Line, Measured, Only, PaperError, Runs, Sheet, Table, Text,
 };
@@ -15,7 +17,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     folders: Folders,
     #[command(subcommand)]
-    command: Command,
+    command: Task,
 }
 
 #[derive(Args)]
@@ -26,6 +28,16 @@ struct Folders {
     /// Folder of definitions, a subfolder a paper.
     #[arg(long, global = true, value_name = "DIR")]
     definitions: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    #[command(flatten)]
+    Paper(Command),
+    /// Paired statistics of a table of labels, or of numbers typed in.
+    Stats(statistics::command::Arguments),
+    /// Simulates coverage and size of every method, and writes what docs/validity.md stands on.
+    Validity(validity::Arguments),
 }
 
 #[derive(Subcommand)]
@@ -72,6 +84,10 @@ enum OnlyName {
 pub(crate) enum Failure {
     #[error(transparent)]
     Paper(#[from] PaperError),
+    #[error(transparent)]
+    Statistics(#[from] StatisticsError),
+    #[error(transparent)]
+    Validity(#[from] validity::ValidityError),
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
 }
@@ -88,7 +104,9 @@ impl Failure {
         ExitCode::from(match self {
             Self::Paper(PaperError::Definition(DefinitionError::NoSuchTable { .. })) => 2,
             Self::Paper(_) => 3,
-            Self::Output(_) => 1,
+            Self::Statistics(error) if error.is_usage() => 2,
+            Self::Statistics(_) => 3,
+            Self::Validity(_) | Self::Output(_) => 1,
         })
     }
 
@@ -99,9 +117,20 @@ impl Failure {
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCode, Failure> {
+    let command = match &arguments.command {
+        Task::Paper(command) => command,
+        Task::Stats(arguments) => {
+            out.write_all(arguments.answer()?.as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Validity(arguments) => {
+            arguments.write(&workspace().join("docs/validity"), out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let places = definition::find(&arguments.folders.definitions())?;
     let mut runs = Runs::new(&arguments.folders.runs());
-    match &arguments.command {
+    match command {
         Command::List => list(&places, &mut runs, out)?,
         Command::Table { table, shown } => {
             let definition = definition::choose(&places, table)?.load()?;

@@ -1,6 +1,7 @@
 //! The reviewer's commands: tables from cached outputs, measured beside published.
 
 mod commands;
+mod validity;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

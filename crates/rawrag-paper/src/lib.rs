@@ -19,6 +19,7 @@
 
 pub mod definition;
 pub mod metric;
+pub mod statistics;
 
 mod outputs;
 mod sheet;
