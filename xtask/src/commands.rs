@@ -2,12 +2,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::reproduce;
+use crate::{reproduce, validity};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rawrag_paper::claims::{self, Judged, Statements};
 use rawrag_paper::definition::{self, Place, What};
 use rawrag_paper::figure::{Figure, Numbers};
 use rawrag_paper::metric::{METRICS, Metric};
+use rawrag_paper::statistics::{self, StatisticsError};
 use rawrag_paper::{Column, DefinitionError, Format, Line, Only, PaperError, Runs, Sheet, Table};
 
 /// Tables of the papers from cached outputs.
@@ -17,7 +18,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     folders: Folders,
     #[command(subcommand)]
-    command: Command,
+    command: Task,
 }
 
 #[derive(Args)]
@@ -28,6 +29,16 @@ struct Folders {
     /// Folder of definitions, a subfolder a paper.
     #[arg(long, global = true, value_name = "DIR")]
     definitions: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    #[command(flatten)]
+    Paper(Command),
+    /// Paired statistics of a table of labels, or of numbers typed in.
+    Stats(statistics::command::Arguments),
+    /// Simulates coverage and size of every method, and writes what docs/validity.md stands on.
+    Validity(validity::Arguments),
 }
 
 #[derive(Subcommand)]
@@ -114,6 +125,10 @@ pub(crate) enum Failure {
     Records(#[from] rawrag_records::RecordError),
     #[error("there is no claim `{0}`; `verify` alone shows those there are")]
     NoSuchClaim(String),
+    #[error(transparent)]
+    Statistics(#[from] StatisticsError),
+    #[error(transparent)]
+    Validity(#[from] validity::ValidityError),
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
     #[error("{}: {source}", path.display())]
@@ -135,7 +150,9 @@ impl Failure {
             Self::Paper(_) => 3,
             #[cfg(feature = "frames")]
             Self::Records(_) => 3,
-            Self::Output(_) | Self::Write { .. } => 1,
+            Self::Statistics(error) if error.is_usage() => 2,
+            Self::Statistics(_) => 3,
+            Self::Validity(_) | Self::Output(_) | Self::Write { .. } => 1,
         })
     }
 
@@ -146,10 +163,21 @@ impl Failure {
 }
 
 pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCode, Failure> {
+    let command = match &arguments.command {
+        Task::Paper(command) => command,
+        Task::Stats(arguments) => {
+            out.write_all(arguments.answer()?.as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Validity(arguments) => {
+            arguments.write(&workspace().join("docs/validity"), out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
     let folder = arguments.folders.definitions();
     let places = definition::find(&folder, What::Table)?;
     let mut runs = Runs::new(&arguments.folders.runs());
-    match &arguments.command {
+    match command {
         #[cfg(feature = "frames")]
         Command::Pack { run } => {
             let questions = crate::pack::pack(run, &arguments.folders.runs())?;

@@ -4,6 +4,7 @@ mod commands;
 #[cfg(feature = "frames")]
 mod pack;
 mod reproduce;
+mod validity;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -22,6 +22,7 @@ pub mod claims;
 pub mod definition;
 pub mod figure;
 pub mod metric;
+pub mod statistics;
 
 mod formula;
 mod outputs;

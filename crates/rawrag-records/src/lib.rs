@@ -26,6 +26,7 @@ mod run;
 
 #[cfg(feature = "frames")]
 pub mod frames;
+pub mod labels;
 
 pub use appender::Appender;
 pub use key::{Key, Phase};

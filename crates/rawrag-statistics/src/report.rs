@@ -203,6 +203,8 @@ pub struct PairRow {
     pub log10_p_exact: Defined<f64>,
     /// Whether `p_signflip` counts all assignments.
     pub signflip_exact: bool,
+    /// `p_signflip` after Holm over all pairs.
+    pub p_signflip_holm: PValue,
     /// The limit of `interval` as replicates increase, in closed form.
     #[serde(serialize_with = "undefined::serialize")]
     pub interval_exact: Defined<Interval>,
@@ -248,7 +250,7 @@ pub enum WarningKind {
     FewDiscordant,
     /// A pair that cannot become significant after Holm whatever its discordant units say.
     CannotReject,
-    /// So few clusters that the sign-flip test cannot reject.
+    /// So few clusters that the sign-flip test cannot reject, alone or after Holm.
     SignFlipCannotReject,
     /// Two systems with the same score on every unit.
     IdenticalSystems,
@@ -444,10 +446,14 @@ fn pair_rows(
     };
     let holm = adjust(&raw, Adjustment::Holm);
     let bh = adjust(&raw, Adjustment::BenjaminiHochberg);
-    for ((row, p_holm), p_bh) in rows.iter_mut().zip(holm).zip(bh) {
+    let flips: Vec<PValue> = rows.iter().map(|row| row.p_signflip).collect();
+    let flips = adjust(&flips, Adjustment::Holm);
+    let clusters = outcomes.clusters().map_or(0, |c| c.names().len());
+    for (((row, p_holm), p_bh), p_signflip) in rows.iter_mut().zip(holm).zip(bh).zip(flips) {
         row.p_holm = p_holm;
         row.p_bh = p_bh;
-        row.sentence = sentence(row, options, systems, family);
+        row.p_signflip_holm = p_signflip;
+        row.sentence = sentence(row, options, systems, family, clusters);
     }
     Ok((rows, family))
 }
@@ -488,6 +494,7 @@ fn pair_row(
         p_signflip: flip.p,
         log10_p_exact: p_exact.map(PValue::log10),
         signflip_exact: flip.exact,
+        p_signflip_holm: PValue::ONE,
         interval_exact: exact.map(|e| e.interval),
         p_sign_exact: exact.map(|e| e.p),
         interval_cluster: of_clusters(&resampled.by_cluster, |r| r.contrasts[i].interval),
@@ -569,7 +576,13 @@ fn stratum_counts(outcomes: &Outcomes, a: usize, b: usize) -> Defined<Vec<PairCo
     (0..strata.names().len()).map(tally).collect()
 }
 
-fn sentence(row: &PairRow, options: &Options, systems: &[SystemRow], family: FamilyRow) -> String {
+fn sentence(
+    row: &PairRow,
+    options: &Options,
+    systems: &[SystemRow],
+    family: FamilyRow,
+    clusters: usize,
+) -> String {
     let rate = |name: &str| {
         systems
             .iter()
@@ -593,6 +606,12 @@ fn sentence(row: &PairRow, options: &Options, systems: &[SystemRow], family: Fam
         ),
         Err(_) => String::new(),
     };
+    // The interval that keeps its level with so many clusters.
+    let by_cluster = if clusters < FEW_CLUSTERS {
+        &row.interval_studentised
+    } else {
+        &row.interval_cluster
+    };
     let test = match row.p_exact {
         Ok(p) => format!("exact McNemar p {}", equals(p)),
         Err(_) => format!("bootstrap sign test p {}", equals(row.p_sign)),
@@ -605,7 +624,7 @@ fn sentence(row: &PairRow, options: &Options, systems: &[SystemRow], family: Fam
         points(rate(&row.b)),
         options.unit,
         interval(&row.interval, &options.unit),
-        interval(&row.interval_cluster, &options.cluster),
+        interval(by_cluster, &options.cluster),
         family.members,
         equals(row.p_holm),
     )
@@ -662,6 +681,7 @@ fn warnings(
             clusters.names().len(),
             outcomes.units().len(),
             options,
+            family,
             &mut warn,
         );
     }
@@ -710,6 +730,7 @@ fn cluster_warnings(
     clusters: usize,
     units: usize,
     options: &Options,
+    family: FamilyRow,
     warn: &mut impl FnMut(WarningKind, String),
 ) {
     let (unit, cluster) = (&options.unit, &options.cluster);
@@ -737,6 +758,15 @@ fn cluster_warnings(
             WarningKind::SignFlipCannotReject,
             format!(
                 "With {clusters} {cluster}s the sign-flip test cannot give p below {smallest:.3}."
+            ),
+        );
+    } else if smallest * family.members as f64 > options.alpha {
+        warn(
+            WarningKind::SignFlipCannotReject,
+            format!(
+                "With {clusters} {cluster}s the sign-flip test cannot give p below {smallest:.4}, \
+                 which Holm over {} pairs cannot bring below {:.3}: declare fewer systems.",
+                family.members, options.alpha
             ),
         );
     }

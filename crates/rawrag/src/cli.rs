@@ -8,6 +8,7 @@ mod history;
 mod models;
 mod runs;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -120,6 +121,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Paired statistics of a table of labels, or of numbers typed in
+    Stats(rawrag_paper::statistics::command::Arguments),
     /// Look at histories and benchmark files
     #[command(subcommand)]
     Corpus(corpus::Command),
@@ -168,6 +171,10 @@ impl Arguments {
                     json,
                 };
                 history::search(&weights, &store, &search)
+            }
+            Command::Stats(arguments) => {
+                std::io::stdout().write_all(arguments.answer()?.as_bytes())?;
+                Ok(())
             }
             Command::Corpus(command) => corpus::run(command),
             Command::Models(command) => models::run(&weights, command),

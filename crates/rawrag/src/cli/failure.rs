@@ -9,6 +9,8 @@ use crate::pipeline::PipelineError;
 use crate::records::RecordError;
 use crate::retrieval::{RetrievalError, StoreError};
 
+use rawrag_paper::statistics::StatisticsError;
+
 /// Why the program ends without having done what it was asked.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -78,6 +80,16 @@ impl From<PipelineError> for Failure {
         match error {
             PipelineError::NothingFound => Self::Other(Box::new(error)),
             _ => Self::Input(Box::new(error)),
+        }
+    }
+}
+
+impl From<StatisticsError> for Failure {
+    fn from(error: StatisticsError) -> Self {
+        if error.is_usage() {
+            Self::Usage(error.to_string())
+        } else {
+            Self::Input(Box::new(error))
         }
     }
 }
