@@ -15,13 +15,8 @@ use crate::sheet::{self, Column, Line, Sheet};
 #[derive(Debug, Default)]
 pub struct Statements {
     tables: BTreeMap<(String, String), Definition>,
-    facts: BTreeMap<(String, String), Fact>,
+    facts: BTreeMap<(String, String), Decimal>,
     claims: Vec<Claim>,
-}
-
-#[derive(Debug)]
-struct Fact {
-    value: Decimal,
 }
 
 /// A published statement.
@@ -199,7 +194,7 @@ impl Statements {
                 .map_err(|definition::Problem(at, problem)| wrong(at, problem))?;
             if self
                 .facts
-                .insert((paper.to_owned(), fact.id.clone()), Fact { value })
+                .insert((paper.to_owned(), fact.id.clone()), value)
                 .is_some()
             {
                 return Err(wrong(
@@ -333,9 +328,7 @@ impl Statements {
         else {
             let fact = self.facts.get(&(paper.to_owned(), local.to_owned()));
             let unknown = || Failed::Wrong(format!("there is no fact or cell `{name}`"));
-            return fact
-                .map(|fact| vec![rounded(&fact.value)])
-                .ok_or_else(unknown);
+            return fact.map(|value| vec![rounded(value)]).ok_or_else(unknown);
         };
         let wrong = |what: String| Failed::Wrong(format!("`{name}`: {what}"));
         let table = self

@@ -104,7 +104,7 @@ enum Kind {
 struct Series {
     label: String,
     #[serde(default)]
-    from: From,
+    from: Origin,
     values: Vec<Spanned<String>>,
     #[serde(default)]
     low: Vec<Spanned<String>>,
@@ -119,7 +119,7 @@ struct Series {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum From {
+enum Origin {
     #[default]
     Published,
     Measured,
@@ -265,11 +265,11 @@ impl Figure {
 }
 
 impl Numbers<'_> {
-    fn evaluate(&self, paper: &str, formula: &str, from: From) -> Result<f64, Failed> {
+    fn evaluate(&self, paper: &str, formula: &str, from: Origin) -> Result<f64, Failed> {
         let parsed = Formula::parse(formula).map_err(Failed::Wrong)?;
         let look_up = |name: &str| match from {
-            From::Published => self.statements.numbers(paper, name),
-            From::Measured => self
+            Origin::Published => self.statements.numbers(paper, name),
+            Origin::Measured => self
                 .measured(paper, name)
                 .map(|value| vec![Rounded::exact(value)]),
         };

@@ -33,6 +33,7 @@ pub(crate) enum Formula {
     Call(String, Vec<Formula>),
     Negated(Box<Formula>),
     Pair(Box<Formula>, Operator, Box<Formula>),
+    Both(Box<Formula>, Box<Formula>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,6 @@ pub(crate) enum Operator {
     Less,
     AtMost,
     Equal,
-    And,
 }
 
 /// Why a formula has no outcome.
@@ -149,7 +149,7 @@ impl Formula {
                 call(name, &arguments)?
             }
             Self::Negated(inner) => Outcome::Number(inner.number(look_up)?.negated()),
-            Self::Pair(left, Operator::And, right) => {
+            Self::Both(left, right) => {
                 Outcome::Truth(left.truth(look_up)? && right.truth(look_up)?)
             }
             Self::Pair(left, operator, right) => {
@@ -162,7 +162,6 @@ impl Formula {
                     Operator::Less => Outcome::Truth(left.value < right.value - NEAR),
                     Operator::AtMost => Outcome::Truth(left.value <= right.value + NEAR),
                     Operator::Equal => Outcome::Truth((left.value - right.value).abs() <= NEAR),
-                    Operator::And => Outcome::Truth(false),
                 }
             }
         })
@@ -343,7 +342,7 @@ impl Parser<'_> {
     fn conjunction(&mut self) -> Result<Formula, String> {
         let mut left = self.comparison()?;
         while self.take("and ") {
-            left = Self::pair(left, Operator::And, self.comparison()?);
+            left = Formula::Both(Box::new(left), Box::new(self.comparison()?));
         }
         Ok(left)
     }
@@ -456,6 +455,7 @@ impl fmt::Display for Formula {
             }
             Self::Negated(inner) => write!(f, "-{inner}"),
             Self::Pair(left, operator, right) => write!(f, "({left} {operator} {right})"),
+            Self::Both(left, right) => write!(f, "({left} and {right})"),
         }
     }
 }
@@ -470,7 +470,6 @@ impl fmt::Display for Operator {
             Self::Less => "<",
             Self::AtMost => "<=",
             Self::Equal => "=",
-            Self::And => "and",
         })
     }
 }
