@@ -27,8 +27,8 @@ use rawrag::retrieval::{
 const DEVELOPMENT: &str = "conv-26";
 const ITEMS: [usize; 4] = [3, 10, 15, 30];
 const TOKENS: [usize; 4] = [500, 1000, 2000, 5000];
-/// More entries than fit into 5,000 tokens: a header alone takes more than ten.
-const LONGEST: usize = 500;
+/// More entries than fit into 5,000 tokens: a header alone takes more than fifteen.
+const LONGEST: usize = 300;
 const FULL: &str = "F: all of it";
 
 /// Evidence found of the questions of one conversation, by one variant.
@@ -276,6 +276,7 @@ fn measure(
         .map(|question| question.text.as_str())
         .collect();
     for (question, query) in asked.iter().zip(model.encode_tokens(&texts)?) {
+        let maxima = encoded.tokens.maxima(&query)?;
         // Several variants rank by the scores of the same settings.
         let mut known: Vec<(&LateInteraction, Vec<f32>)> = Vec::new();
         for (number, Variant { units, by, .. }) in variants.iter().enumerate() {
@@ -290,8 +291,10 @@ fn measure(
                         Some(at) => at,
                         None => {
                             let Encoded { tokens, facts, .. } = &encoded;
+                            let (maxima, text) = (maxima.clone(), &question.text);
                             let scores =
-                                settings.score(tokens, facts, &question.text, &query, |_| true)?;
+                                settings
+                                    .score_from(maxima, tokens, facts, text, &query, |_| true)?;
                             known.push((settings, scores));
                             known.len() - 1
                         }
