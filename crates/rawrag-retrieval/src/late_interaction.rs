@@ -70,6 +70,30 @@ impl LateInteraction {
         query: &TokenVectors,
         visible: impl Fn(usize) -> bool + Sync,
     ) -> Result<Vec<f32>, RetrievalError> {
+        self.score_from(
+            tokens.maxima(query)?,
+            tokens,
+            facts,
+            question,
+            query,
+            visible,
+        )
+    }
+
+    /// [`Self::score`] from what [`TokenIndex::maxima`] gave, which is most of the work and the same
+    /// for all settings.
+    ///
+    /// # Errors
+    /// When there is no context to score with.
+    pub fn score_from(
+        &self,
+        mut maxima: Maxima,
+        tokens: &TokenIndex,
+        facts: &[MessageFacts],
+        question: &str,
+        query: &TokenVectors,
+        visible: impl Fn(usize) -> bool + Sync,
+    ) -> Result<Vec<f32>, RetrievalError> {
         if self.contexts.is_empty() {
             let problem =
                 "needs at least one pair of messages before and after, as [[0, 0]]".into();
@@ -78,7 +102,6 @@ impl LateInteraction {
                 problem,
             });
         }
-        let mut maxima = tokens.maxima(query)?;
         for (row, best) in maxima
             .values
             .chunks_exact_mut(maxima.pieces.max(1))

@@ -39,5 +39,5 @@ pub use late_interaction::LateInteraction;
 pub use order::{Scored, best, best_of};
 pub use retriever::{Found, HistoryIndex, Item, Method, Models, RerankKind, Retriever, Settings};
 pub use store::{Hit, Ingested, Store, StoreError};
-pub use tokens::TokenIndex;
+pub use tokens::{Maxima, TokenIndex};
 pub use vectors::VectorIndex;

@@ -2,13 +2,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use half::f16;
-use half::slice::HalfFloatSliceExt;
 use memmap2::Mmap;
 use rawrag_models::TokenVectors;
 use rayon::prelude::*;
 
 use crate::RetrievalError;
-use crate::similarity::inner_products;
+use crate::similarity::{inner_products, widen};
 
 /// Token vectors converted to f32 at a time: 192 KiB of MiniLM's, within the second-level cache.
 const BLOCK: usize = 128;
@@ -214,7 +213,7 @@ impl TokenIndex {
         let mut token = tokens.start;
         for half in vectors.chunks(BLOCK * self.dimension) {
             block.resize(half.len(), 0.0);
-            half.convert_to_f32_slice(block);
+            widen(half, block);
             products.resize(half.len() / self.dimension * width, 0.0);
             inner_products(queries, block, self.dimension, products);
             for products in products.chunks_exact(width) {
