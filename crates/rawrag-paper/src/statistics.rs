@@ -292,7 +292,7 @@ impl Comparison {
         };
         format!(
             "Each cell: row minus column in percentage points, {}% interval, Holm-adjusted p over \
-             {} pairs; bold and * where p < {}. Upper triangle: percentile bootstrap interval by \
+             {} pairs; bold where p < {}. Upper triangle: percentile bootstrap interval by \
              {}, {test} p.{lower}",
             report.confidence * 100.0,
             report.family.members,
@@ -302,15 +302,13 @@ impl Comparison {
     }
 
     fn cell(&self, difference: f64, interval: &Defined<Interval>, p: PValue) -> Text {
-        let bold = p.value() < self.report.alpha;
-        let star = if bold { "*" } else { "" };
         Text {
             text: format!(
-                "{}{star}\n{}\n{p}",
+                "{}\n{}\n{p}",
                 points(difference),
                 shown(interval, |i| span(i, points))
             ),
-            bold,
+            bold: p.value() < self.report.alpha,
         }
     }
 
