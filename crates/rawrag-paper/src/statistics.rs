@@ -401,11 +401,9 @@ impl Comparison {
         Some(Sheet {
             title: "Non-inferiority".to_owned(),
             caption: format!(
-                "Is the new system worse than the reference by less than {} points? Tango's score \
+                "Is the new system worse than the reference by less than {margin}? Tango's score \
                  test by {}, one-sided at {}; points. The order of --systems decides which is new.",
-                percent(margin),
-                self.report.unit,
-                self.report.alpha,
+                self.report.unit, self.report.alpha,
             ),
             columns: vec![
                 Column::words("New"),
@@ -572,7 +570,10 @@ fn upper(interval: &Defined<Interval>) -> String {
 
 /// A p-value as in JSON: never 0.
 fn number(p: PValue) -> String {
-    format!("{:e}", p.value().max(PValue::SMALLEST_SHOWN))
+    match p.value().max(PValue::SMALLEST_SHOWN) {
+        p if p < 1e-4 => format!("{p:e}"),
+        p => p.to_string(),
+    }
 }
 
 fn percent(fraction: f64) -> String {
