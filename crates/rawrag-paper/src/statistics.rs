@@ -247,20 +247,17 @@ impl Comparison {
         let report = &self.report;
         let names: Vec<&str> = report.systems.iter().map(|s| s.system.as_str()).collect();
         let mut grid = vec![vec![Text::from("-"); names.len()]; names.len()];
-        let mut pairs = report.pairs.iter();
-        for a in 0..names.len() {
-            for b in a + 1..names.len() {
-                let Some(pair) = pairs.next() else { break };
-                grid[a][b] = self.cell(pair.difference, &pair.interval, pair.p_holm);
-                grid[b][a] = match &report.clusters {
-                    Some(_) => self.cell(
-                        0.0 - pair.difference,
-                        &pair.interval_studentised.map(Interval::negated),
-                        pair.p_signflip_holm,
-                    ),
-                    None => Text::default(),
-                };
-            }
+        let places = (0..names.len()).flat_map(|a| (a + 1..names.len()).map(move |b| (a, b)));
+        for ((a, b), pair) in places.zip(&report.pairs) {
+            grid[a][b] = self.cell(pair.difference, &pair.interval, pair.p_holm);
+            grid[b][a] = match &report.clusters {
+                Some(_) => self.cell(
+                    0.0 - pair.difference,
+                    &pair.interval_studentised.map(Interval::negated),
+                    pair.p_signflip_holm,
+                ),
+                None => Text::default(),
+            };
         }
         let lines = names.iter().zip(grid).map(|(name, cells)| {
             let head = Text::from(*name);
