@@ -384,10 +384,14 @@ impl Comparison {
             .iter()
             .filter_map(|pair| Some((pair, &pair.noninferiority.as_ref()?.test)))
             .collect();
-        let margin = tests
-            .iter()
-            .find_map(|(_, test)| test.as_ref().ok())?
-            .margin;
+        if tests.is_empty() {
+            return None;
+        }
+        // A margin that no pair could be tested with is in no result.
+        let margin = match tests.iter().find_map(|(_, test)| test.as_ref().ok()) {
+            Some(test) => format!("{} points", percent(test.margin)),
+            None => "the margin (undefined: the scores are not all 0 or 1)".to_owned(),
+        };
         let lines = tests.into_iter().map(|(pair, test)| {
             let mut cells = vec![pair.a.clone(), pair.b.clone(), points(pair.difference)];
             cells.push(shown(test, |t| points(t.lower_bound)));
