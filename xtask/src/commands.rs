@@ -36,7 +36,7 @@ enum Task {
     #[command(flatten)]
     Paper(Command),
     /// Paired statistics of a table of labels, or of numbers typed in.
-    Stats(statistics::command::Arguments),
+    Stats(Box<statistics::command::Arguments>),
     /// Simulates coverage and size of every method, and writes what docs/validity.md stands on.
     Validity(validity::Arguments),
 }

@@ -247,20 +247,17 @@ impl Comparison {
         let report = &self.report;
         let names: Vec<&str> = report.systems.iter().map(|s| s.system.as_str()).collect();
         let mut grid = vec![vec![Text::from("-"); names.len()]; names.len()];
-        let mut pairs = report.pairs.iter();
-        for a in 0..names.len() {
-            for b in a + 1..names.len() {
-                let Some(pair) = pairs.next() else { break };
-                grid[a][b] = self.cell(pair.difference, &pair.interval, pair.p_holm);
-                grid[b][a] = match &report.clusters {
-                    Some(_) => self.cell(
-                        0.0 - pair.difference,
-                        &pair.interval_studentised.map(Interval::negated),
-                        pair.p_signflip_holm,
-                    ),
-                    None => Text::default(),
-                };
-            }
+        let places = (0..names.len()).flat_map(|a| (a + 1..names.len()).map(move |b| (a, b)));
+        for ((a, b), pair) in places.zip(&report.pairs) {
+            grid[a][b] = self.cell(pair.difference, &pair.interval, pair.p_holm);
+            grid[b][a] = match &report.clusters {
+                Some(_) => self.cell(
+                    0.0 - pair.difference,
+                    &pair.interval_studentised.map(Interval::negated),
+                    pair.p_signflip_holm,
+                ),
+                None => Text::default(),
+            };
         }
         let lines = names.iter().zip(grid).map(|(name, cells)| {
             let head = Text::from(*name);
@@ -292,7 +289,7 @@ impl Comparison {
         };
         format!(
             "Each cell: row minus column in percentage points, {}% interval, Holm-adjusted p over \
-             {} pairs; bold and * where p < {}. Upper triangle: percentile bootstrap interval by \
+             {} pairs; bold where p < {}. Upper triangle: percentile bootstrap interval by \
              {}, {test} p.{lower}",
             report.confidence * 100.0,
             report.family.members,
@@ -302,15 +299,13 @@ impl Comparison {
     }
 
     fn cell(&self, difference: f64, interval: &Defined<Interval>, p: PValue) -> Text {
-        let bold = p.value() < self.report.alpha;
-        let star = if bold { "*" } else { "" };
         Text {
             text: format!(
-                "{}{star}\n{}\n{p}",
+                "{}\n{}\n{p}",
                 points(difference),
                 shown(interval, |i| span(i, points))
             ),
-            bold,
+            bold: p.value() < self.report.alpha,
         }
     }
 
@@ -389,10 +384,14 @@ impl Comparison {
             .iter()
             .filter_map(|pair| Some((pair, &pair.noninferiority.as_ref()?.test)))
             .collect();
-        let margin = tests
-            .iter()
-            .find_map(|(_, test)| test.as_ref().ok())?
-            .margin;
+        if tests.is_empty() {
+            return None;
+        }
+        // A margin that no pair could be tested with is in no result.
+        let margin = match tests.iter().find_map(|(_, test)| test.as_ref().ok()) {
+            Some(test) => format!("{} points", percent(test.margin)),
+            None => "the margin (undefined: the scores are not all 0 or 1)".to_owned(),
+        };
         let lines = tests.into_iter().map(|(pair, test)| {
             let mut cells = vec![pair.a.clone(), pair.b.clone(), points(pair.difference)];
             cells.push(shown(test, |t| points(t.lower_bound)));
@@ -403,11 +402,9 @@ impl Comparison {
         Some(Sheet {
             title: "Non-inferiority".to_owned(),
             caption: format!(
-                "Is the new system worse than the reference by less than {} points? Tango's score \
+                "Is the new system worse than the reference by less than {margin}? Tango's score \
                  test by {}, one-sided at {}; points. The order of --systems decides which is new.",
-                percent(margin),
-                self.report.unit,
-                self.report.alpha,
+                self.report.unit, self.report.alpha,
             ),
             columns: vec![
                 Column::words("New"),
@@ -574,7 +571,10 @@ fn upper(interval: &Defined<Interval>) -> String {
 
 /// A p-value as in JSON: never 0.
 fn number(p: PValue) -> String {
-    format!("{:e}", p.value().max(PValue::SMALLEST_SHOWN))
+    match p.value().max(PValue::SMALLEST_SHOWN) {
+        p if p < 1e-4 => format!("{p:e}"),
+        p => p.to_string(),
+    }
 }
 
 fn percent(fraction: f64) -> String {

@@ -128,16 +128,12 @@ pub enum LabelProblem {
         first: u64,
         second: u64,
     },
-    #[error(
-        "unit {unit} has {what} {first} on line {first_line} and {second} on line {second_line}"
-    )]
+    #[error("unit {unit} has {what} {first} and {second}")]
     Torn {
         unit: String,
         what: &'static str,
         first: String,
-        first_line: u64,
         second: String,
-        second_line: u64,
     },
 }
 
@@ -425,13 +421,14 @@ impl Reading<'_> {
 
 impl Unit {
     fn agrees(&self, later: &Self) -> Result<(), LabelProblem> {
-        let torn = |what, first: &Option<String>, second: &Option<String>| LabelProblem::Torn {
+        let on_line = |label: &Option<String>, line| {
+            format!("{} on line {line}", label.as_deref().unwrap_or_default())
+        };
+        let torn = |what, first, second| LabelProblem::Torn {
             unit: self.key.clone(),
             what,
-            first: first.clone().unwrap_or_default(),
-            first_line: self.line,
-            second: second.clone().unwrap_or_default(),
-            second_line: later.line,
+            first: on_line(first, self.line),
+            second: on_line(second, later.line),
         };
         if self.cluster != later.cluster {
             return Err(torn("cluster", &self.cluster, &later.cluster));

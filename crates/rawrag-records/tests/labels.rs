@@ -181,7 +181,7 @@ fn a_missing_column_is_named_with_those_there_are() {
 
 #[test]
 fn a_label_that_is_none_is_named_with_its_line() {
-    let told = |text| refusal("t.csv", text, &columns());
+    let told = |text: &str| refusal("t.csv", text, &columns());
     for wrong in ["2", "-0.1", "NaN", "inf", "yes"] {
         let text = format!("conversation,question,a\nc,1,1\nc,2,0\n\"c\n2\",1,1\nc,3,{wrong}\n");
         assert_eq!(
@@ -229,7 +229,7 @@ fn a_repeated_unit_is_named_with_both_lines() {
 
 #[test]
 fn what_is_no_table_is_refused() {
-    let told = |name, text| refusal(name, text, &columns());
+    let told = |name: &str, text: &str| refusal(name, text, &columns());
     assert_eq!(told("t.csv", ""), "there are no lines of labels");
     assert_eq!(
         told("t.csv", "conversation,question,a\n"),

@@ -617,7 +617,7 @@ fn sentence(
         Err(_) => format!("bootstrap sign test p {}", equals(row.p_sign)),
     };
     format!(
-        "{} is {direction} {} ({}% against {}% of {n} {}s{}{}; {test}, Holm over {} pairs p {}).",
+        "{} is {direction} {} ({}% against {}% of {n} {}s{}{}; {test}, Holm over {} p {}).",
         row.a,
         row.b,
         points(rate(&row.a)),
@@ -625,7 +625,7 @@ fn sentence(
         options.unit,
         interval(&row.interval, &options.unit),
         interval(by_cluster, &options.cluster),
-        family.members,
+        in_pairs(family.members),
         equals(row.p_holm),
     )
 }
@@ -650,9 +650,9 @@ fn summary(
         Err(reason) => format!("Cochran's Q is undefined: {reason}"),
     };
     format!(
-        "{systems} systems on {n} {}s: {omnibus}; {rejected} of {} pairs differ at {:.3} after Holm.",
+        "{systems} systems on {n} {}s: {omnibus}; {rejected} of {} differ at {:.3} after Holm.",
         options.unit,
-        pairs.len(),
+        in_pairs(pairs.len()),
         alpha,
     )
 }
@@ -770,6 +770,11 @@ fn cluster_warnings(
             ),
         );
     }
+}
+
+fn in_pairs(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} pair{plural}")
 }
 
 /// A fraction in percentage points, one decimal, without a negative zero.

@@ -122,7 +122,7 @@ enum Command {
         json: bool,
     },
     /// Paired statistics of a table of labels, or of numbers typed in
-    Stats(rawrag_paper::statistics::command::Arguments),
+    Stats(Box<rawrag_paper::statistics::command::Arguments>),
     /// Look at histories and benchmark files
     #[command(subcommand)]
     Corpus(corpus::Command),

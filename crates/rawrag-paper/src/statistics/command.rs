@@ -1,6 +1,6 @@
 //! `stats`, the same under every binary that takes it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
@@ -24,7 +24,7 @@ const ALPHA: f64 = 0.05;
 )]
 pub struct Arguments {
     #[command(flatten)]
-    table: Option<TableArguments>,
+    table: TableArguments,
     #[command(subcommand)]
     numbers: Option<Numbers>,
     /// How it is written
@@ -36,7 +36,7 @@ pub struct Arguments {
 struct TableArguments {
     /// Labels as CSV, JSONL or Parquet: a column a system, or columns `system` and `label`
     #[arg(required = true)]
-    file: PathBuf,
+    file: Option<PathBuf>,
     /// Columns that together identify a question
     #[arg(long, required = true, value_delimiter = ',', value_name = "COLUMNS")]
     unit: Vec<String>,
@@ -180,18 +180,16 @@ impl Arguments {
     /// # Errors
     /// As [`Comparison::of`] and the calls of [`typed`].
     pub fn answer(&self) -> Result<String, StatisticsError> {
-        match (&self.table, &self.numbers) {
-            (Some(table), _) => Ok(table.comparison()?.render(self.format)),
-            (None, Some(numbers)) => Ok(numbers.answer()?.render(self.format)),
-            (None, None) => Err(StatisticsError::Typed(
-                "which table? Give a file of labels, or see --help for numbers typed in".to_owned(),
-            )),
+        match (&self.numbers, &self.table.file) {
+            (Some(numbers), _) => Ok(numbers.answer()?.render(self.format)),
+            (None, Some(file)) => Ok(self.table.comparison(file)?.render(self.format)),
+            (None, None) => Err(StatisticsError::Typed("which file of labels?".to_owned())),
         }
     }
 }
 
 impl TableArguments {
-    fn comparison(&self) -> Result<Comparison, StatisticsError> {
+    fn comparison(&self, file: &Path) -> Result<Comparison, StatisticsError> {
         let columns = Columns {
             unit: self.unit.clone(),
             cluster: self.cluster.clone(),
@@ -211,7 +209,7 @@ impl TableArguments {
             unit: "question".to_owned(),
             cluster: "cluster".to_owned(),
         };
-        Comparison::of(&self.file, &columns, missing, &options)
+        Comparison::of(file, &columns, missing, &options)
     }
 }
 
