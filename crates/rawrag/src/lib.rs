@@ -29,6 +29,7 @@ pub use rawrag_models as models;
 pub use rawrag_records as records;
 pub use rawrag_retrieval as retrieval;
 pub use rawrag_scoring as scoring;
+pub use rawrag_statistics as statistics;
 
 #[cfg(feature = "cli")]
 pub mod cli;

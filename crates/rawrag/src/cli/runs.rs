@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use crate::experiment::Experiment;
 use crate::pipeline::{self, Job, Progress};
 use crate::records::{Manifest, Retrieval, Run};
 use crate::summary;
+use rawrag_statistics::{PairCounts, Replication, sign_flip};
 use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
@@ -21,6 +23,12 @@ struct Local {
 }
 
 const LOCAL: &str = "local.json";
+
+/// Sampled sign flips, where there are more than 20 conversations.
+const REPLICATION: Replication = Replication {
+    replicates: 20_000,
+    seed: 0,
+};
 
 pub(super) fn run(
     weights: &Weights,
@@ -176,37 +184,54 @@ pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
     }
     writeln!(
         out,
-        "\n    k  questions  all of the evidence: A      B    only A  only B"
+        "\n    k  questions  all of the evidence: A      B    only A  only B  p by question  by conversation"
     )?;
     let deepest = |run: &Run| cutoffs(run).into_iter().max().unwrap_or(0);
     let shared = deepest(&left).min(deepest(&right));
     let depths = cutoffs(&left).into_iter().filter(|&k| k <= shared);
     let by_key = |records: &[Retrieval]| {
         let pair = |r: &Retrieval| (r.question_key(), summary::ranking(r));
-        records
-            .iter()
-            .map(pair)
-            .collect::<std::collections::BTreeMap<_, _>>()
+        records.iter().map(pair).collect::<BTreeMap<_, _>>()
     };
     let (a, b) = (by_key(&a), by_key(&b));
     for k in depths {
-        let (mut both, mut only_a, mut only_b, mut n) = (0u32, 0u32, 0u32, 0u32);
-        for (left, right) in a.values().zip(b.values()) {
+        let mut counts = PairCounts::default();
+        let mut by_conversation: BTreeMap<&str, f64> = BTreeMap::new();
+        for ((key, left), right) in a.iter().zip(b.values()) {
             let (Some(left), Some(right)) = (left.recall_all(k), right.recall_all(k)) else {
                 continue;
             };
-            n += 1;
-            both += u32::from(left && right);
-            only_a += u32::from(left && !right);
-            only_b += u32::from(right && !left);
+            let difference = by_conversation.entry(&key.conversation).or_default();
+            let cell = match (left, right) {
+                (true, true) => &mut counts.both,
+                (true, false) => &mut counts.a_only,
+                (false, true) => &mut counts.b_only,
+                (false, false) => &mut counts.neither,
+            };
+            *cell += 1;
+            *difference += f64::from(i8::from(left) - i8::from(right));
         }
-        let rate = |hits: u32| percent((n > 0).then(|| f64::from(hits) / f64::from(n)));
-        let (rate_a, rate_b) = (rate(both + only_a), rate(both + only_b));
+        let n = counts.units();
+        let rate = |hits: u64| percent((n > 0).then(|| hits as f64 / n as f64));
+        let (rate_a, rate_b) = (
+            rate(counts.both + counts.a_only),
+            rate(counts.both + counts.b_only),
+        );
+        let differences: Vec<f64> = by_conversation.into_values().collect();
+        let (by_question, by_cluster) = (
+            counts.exact().to_string(),
+            sign_flip(&differences, REPLICATION).p.to_string(),
+        );
+        let (a_only, b_only) = (counts.a_only, counts.b_only);
         writeln!(
             out,
-            "{k:5}  {n:9}  {rate_a:>22} {rate_b:>6}  {only_a:8} {only_b:7}"
+            "{k:5}  {n:9}  {rate_a:>22} {rate_b:>6}  {a_only:8} {b_only:7}  {by_question:>13}  {by_cluster:>15}"
         )?;
     }
+    writeln!(
+        out,
+        "\nExact McNemar test by question; exact sign-flip test over conversations, whose questions are not independent."
+    )?;
     Ok(())
 }
 
