@@ -386,6 +386,10 @@ fn tex(text: &str) -> String {
         return format!("\\shortstack{{{}}}", lines.join("\\\\"));
     }
     let mut out = String::with_capacity(text.len());
+    if text.starts_with('[') {
+        // After the end of a line a bracket would be read as the space to leave there.
+        out.push_str("{}");
+    }
     for c in text.chars() {
         match c {
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => {
