@@ -21,8 +21,11 @@ use crate::{Answer, Benchmark, Conversation, Evidence, Gold, Message, Phase, Que
 /// message  = string(id) string(speaker) string(text) list(string caption) option(date)
 /// question = option(string source) string(id) option(byte phase: 0 before, 1 after)
 ///            string(kind) string(text) option(date cutoff) option(gold) evidence
+///            (byte(O) list(string option), where it has options)
 /// gold     = byte(0) answer | byte(1) string(lure) option(answer) | byte(2) string(explanation)
+///          | byte(3) u32 option | byte(4) option(answer ideal) list(string point)
 /// answer   = byte(0) string | byte(1) string(number) | byte(2) byte(0 or 1) | byte(3) list(string)
+///          | byte(4) list(string)
 /// evidence = list(u32 message) list(u32 session) list(string written) list(string unresolved)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,6 +112,10 @@ impl ContentHasher {
         self.date(question.cutoff);
         self.option(question.gold.as_ref(), Self::gold);
         self.evidence(&question.evidence);
+        if !question.options.is_empty() {
+            self.byte(b'O');
+            self.list(&question.options, |h, option| h.string(option));
+        }
         self.flush();
     }
 
@@ -126,6 +133,15 @@ impl ContentHasher {
             Gold::Abstention { explanation } => {
                 self.byte(2);
                 self.string(explanation);
+            }
+            Gold::Choice { option } => {
+                self.byte(3);
+                self.pending.extend(option.to_le_bytes());
+            }
+            Gold::Rubric { ideal, points } => {
+                self.byte(4);
+                self.option(ideal.as_ref(), Self::answer);
+                self.list(points, |h, point| h.string(point));
             }
         }
     }
@@ -146,6 +162,10 @@ impl ContentHasher {
             }
             Answer::List(values) => {
                 self.byte(3);
+                self.list(values, |h, value| h.string(value));
+            }
+            Answer::AnyOf(values) => {
+                self.byte(4);
                 self.list(values, |h, value| h.string(value));
             }
         }

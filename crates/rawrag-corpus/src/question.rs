@@ -23,6 +23,16 @@ pub enum Benchmark {
     Locomo,
     /// LongMemEval (S, M or oracle).
     Longmemeval,
+    /// MEME: episodes with dependency rules, asked before and after a change.
+    Meme,
+    /// MemoryAgentBench: fourteen sources, four capabilities.
+    Memoryagentbench,
+    /// PersonaMem-v2: multiple choice over 32k-token histories.
+    Personamem,
+    /// BEAM: chats of 100 thousand to 10 million tokens with probing questions.
+    Beam,
+    /// Long-MT-Bench+.
+    LongMtBenchPlus,
     /// A history of the user's own: chat JSONL or an exported archive.
     Own,
 }
@@ -33,6 +43,11 @@ impl Benchmark {
         match self {
             Self::Locomo => "locomo",
             Self::Longmemeval => "longmemeval",
+            Self::Meme => "meme",
+            Self::Memoryagentbench => "memoryagentbench",
+            Self::Personamem => "personamem",
+            Self::Beam => "beam",
+            Self::LongMtBenchPlus => "long-mt-bench-plus",
             Self::Own => "own",
         }
     }
@@ -71,6 +86,8 @@ pub struct Question {
     pub kind: Kind,
     /// The question, as written.
     pub text: String,
+    /// The replies to choose from, in the order of the file; empty where the answer is open.
+    pub options: Vec<String>,
     /// When it is asked: nothing later may be used to answer it.
     pub cutoff: Option<Timestamp>,
     /// The right answer, where one is known.
@@ -97,6 +114,18 @@ pub enum Gold {
         /// The file's own account of why it cannot be answered.
         explanation: String,
     },
+    /// One of the question's options (PersonaMem).
+    Choice {
+        /// Its position among the options, from 0.
+        option: u32,
+    },
+    /// What a good reply says, point by point (BEAM; MemoryAgentBench's summaries).
+    Rubric {
+        /// A reply that the file holds up as good.
+        ideal: Option<Answer>,
+        /// The points, in the order of the file. Never empty.
+        points: Vec<String>,
+    },
 }
 
 /// A gold answer in the type its file gives it.
@@ -108,8 +137,10 @@ pub enum Answer {
     Number(String),
     /// A truth value.
     Bool(bool),
-    /// Several values, in order.
+    /// Several values, all wanted, in order.
     List(Vec<String>),
+    /// Several spellings, any one of which is right (MemoryAgentBench).
+    AnyOf(Vec<String>),
 }
 
 impl fmt::Display for Answer {
@@ -118,6 +149,7 @@ impl fmt::Display for Answer {
             Self::Text(text) | Self::Number(text) => f.write_str(text),
             Self::Bool(value) => write!(f, "{value}"),
             Self::List(values) => f.write_str(&values.join(", ")),
+            Self::AnyOf(values) => f.write_str(&values.join(" | ")),
         }
     }
 }

@@ -381,7 +381,9 @@ fn answer(
     };
     let empty = match &answer {
         Answer::Text(text) => text.trim().is_empty(),
-        Answer::List(items) => items.is_empty() || items.iter().any(|i| i.trim().is_empty()),
+        Answer::List(items) | Answer::AnyOf(items) => {
+            items.is_empty() || items.iter().any(|i| i.trim().is_empty())
+        }
         Answer::Number(_) | Answer::Bool(_) => false,
     };
     if empty {

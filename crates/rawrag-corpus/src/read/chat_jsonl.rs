@@ -249,6 +249,7 @@ fn question(line: QuestionLine, place: &Place<'_>) -> Result<Question, LoadError
         phase: line.phase,
         kind: Kind::from(line.kind),
         text: line.question,
+        options: Vec::new(),
         cutoff: line
             .asked
             .map(|text| date(&text, "asked", place))

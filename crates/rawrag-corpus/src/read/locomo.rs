@@ -74,6 +74,7 @@ pub(super) fn entry(
             kind,
             phase: None,
             text: item.question,
+            options: Vec::new(),
             cutoff: None,
             gold: Some(gold),
             evidence: references.resolve(item.evidence.unwrap_or_default(), &id, notes),

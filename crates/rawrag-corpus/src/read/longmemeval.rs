@@ -86,6 +86,7 @@ pub(super) fn entry(
         phase: None,
         kind: Kind::from(item.question_type),
         text: item.question,
+        options: Vec::new(),
         cutoff: Some(cutoff),
         gold: Some(gold),
         evidence,

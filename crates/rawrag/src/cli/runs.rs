@@ -295,6 +295,16 @@ fn print_question(
             Gold::Abstention { explanation } => {
                 writeln!(out, "not to be answered: {explanation}")?;
             }
+            Gold::Choice { option } => {
+                let text = question.options.get(*option as usize);
+                writeln!(out, "right: {}", text.map_or("", String::as_str))?;
+            }
+            Gold::Rubric { points, .. } => {
+                writeln!(out, "a good reply says:")?;
+                points
+                    .iter()
+                    .try_for_each(|point| writeln!(out, "  {point}"))?;
+            }
         }
     }
     writeln!(
