@@ -62,10 +62,14 @@ enum Command {
         #[command(flatten)]
         shown: Shown,
     },
-    /// One figure, as SVG.
+    /// One figure, as SVG (`cargo xtask-png figure N --png FILE` writes a PNG).
     Figure {
         /// `nano-memory:5`, or `2` for a figure of Raw-RAG.
         figure: String,
+        /// Write a PNG to this file instead.
+        #[cfg(feature = "png")]
+        #[arg(long, value_name = "FILE")]
+        png: Option<PathBuf>,
     },
     /// Writes every table and figure and one page with all of them.
     Reproduce {
@@ -75,6 +79,10 @@ enum Command {
         /// Write nothing; fail when what is there differs from what would be written.
         #[arg(long)]
         check: bool,
+        /// Write a PNG beside each SVG.
+        #[cfg(feature = "png")]
+        #[arg(long, conflicts_with = "check")]
+        png: bool,
     },
     /// Recomputes every claim; fails when a verdict is not the expected one.
     Verify {
@@ -129,6 +137,9 @@ pub(crate) enum Failure {
     Statistics(#[from] StatisticsError),
     #[error(transparent)]
     Validity(#[from] validity::ValidityError),
+    #[cfg(feature = "png")]
+    #[error(transparent)]
+    Png(#[from] rawrag_paper::PngError),
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
     #[error("{}: {source}", path.display())]
@@ -152,6 +163,8 @@ impl Failure {
             Self::Records(_) => 3,
             Self::Statistics(error) if error.is_usage() => 2,
             Self::Statistics(_) => 3,
+            #[cfg(feature = "png")]
+            Self::Png(_) => 1,
             Self::Validity(_) | Self::Output(_) | Self::Write { .. } => 1,
         })
     }
@@ -194,7 +207,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
             let table = Table::evaluate(&definition, &mut runs)?;
             out.write_all(table.render(shown.format.into(), shown.only()).as_bytes())?;
         }
-        Command::Figure { figure } => {
+        Command::Figure {
+            figure,
+            #[cfg(feature = "png")]
+            png,
+        } => {
             let drawings = definition::find(&folder, What::Figure)?;
             let figure = Figure::load(definition::choose(&drawings, What::Figure, figure)?)?;
             let statements = Statements::read(&folder)?;
@@ -203,15 +220,29 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
                 statements: &statements,
                 tables: &tables,
             })?;
+            #[cfg(feature = "png")]
+            if let Some(path) = png {
+                reproduce::write_png(&drawn.svg, path)?;
+                return Ok(ExitCode::SUCCESS);
+            }
             out.write_all(drawn.svg.as_bytes())?;
         }
-        Command::Reproduce { out: to, check } => {
+        Command::Reproduce {
+            out: to,
+            check,
+            #[cfg(feature = "png")]
+            png,
+        } => {
             let to = to.clone().unwrap_or_else(|| workspace().join("reproduced"));
             let files = reproduce::files(&folder, &places, &mut runs)?;
             if *check {
                 return reproduce::check(&files, &to, out);
             }
             reproduce::write(&files, &to, out)?;
+            #[cfg(feature = "png")]
+            if *png {
+                reproduce::write_pngs(&files, &to)?;
+            }
         }
         Command::Verify {
             only,

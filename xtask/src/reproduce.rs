@@ -54,6 +54,32 @@ pub(crate) fn files(
     Ok(files)
 }
 
+/// Pixels for each unit of a figure: 640 units are a column of 8.5 cm at 380 dots an inch.
+#[cfg(feature = "png")]
+const SCALE: f32 = 2.0;
+
+/// Writes a figure as PNG.
+#[cfg(feature = "png")]
+pub(crate) fn write_png(svg: &str, path: &Path) -> Result<(), Failure> {
+    let pixels = rawrag_paper::png(svg, SCALE)?;
+    fs::write(path, pixels).map_err(|source| Failure::Write {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Writes a PNG beside every SVG among the files.
+#[cfg(feature = "png")]
+pub(crate) fn write_pngs(files: &BTreeMap<PathBuf, String>, to: &Path) -> Result<(), Failure> {
+    let pictures = files
+        .iter()
+        .filter(|(name, _)| name.extension().is_some_and(|e| e == "svg"));
+    for (name, svg) in pictures {
+        write_png(svg, &to.join(name).with_extension("png"))?;
+    }
+    Ok(())
+}
+
 /// Writes the files, each aside and then renamed into place.
 pub(crate) fn write(
     files: &BTreeMap<PathBuf, String>,

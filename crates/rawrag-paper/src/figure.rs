@@ -217,7 +217,20 @@ impl Figure {
         let mut svg = String::new();
         let draw = |svg: &mut String| -> Drawing<()> {
             let heights: Vec<i32> = panels.iter().map(|(p, s)| p.height(s)).collect();
-            let size = (WIDTH as u32, heights.iter().sum::<i32>().max(1) as u32);
+            let reasons: Vec<String> = missing
+                .iter()
+                .filter(|_| panels.is_empty())
+                .flat_map(|why| wrap(&format!("Not drawn: {why}."), WIDTH - 24, SIZE - 2))
+                .collect();
+            let below = if reasons.is_empty() {
+                0
+            } else {
+                16 + 18 * reasons.len() as i32
+            };
+            let size = (
+                WIDTH as u32,
+                (heights.iter().sum::<i32>() + below).max(1) as u32,
+            );
             let root = SVGBackend::with_string(svg, size).into_drawing_area();
             root.fill(&WHITE)?;
             let mut rest = root.clone();
@@ -225,6 +238,9 @@ impl Figure {
                 let (top, below) = rest.split_vertically(height);
                 panel.draw(series, &top)?;
                 rest = below;
+            }
+            for (line, words) in (0..).zip(&reasons) {
+                write(&rest, words, (12, 16 + 18 * line), HPos::Left, SIZE - 2)?;
             }
             Ok(root.present()?)
         };
@@ -379,6 +395,15 @@ impl Panel {
         if self.kind == Kind::Radar && self.ranges.len() != categories {
             return Err("a radar has one of `ranges` a category".into());
         }
+        let ends = self.ranges.iter().chain(&self.x_range).chain(&self.y_range);
+        if let Some([low, high]) = ends
+            .into_iter()
+            .find(|[low, high]| !ends_apart(*low, *high))
+        {
+            return Err(format!(
+                "an axis runs from its lower end to a higher one, not from {low} to {high}"
+            ));
+        }
         for series in &self.series {
             let count = series.values.len();
             let label = &series.label;
@@ -469,6 +494,7 @@ impl Panel {
             .iter()
             .flat_map(|s| s.values.iter().chain(&s.high).flatten().copied());
         let [low, high] = self.y_range.unwrap_or_else(|| ends(shown, true));
+        let values: Vec<f64> = all_values(series);
         let count = self.categories.len().max(1);
         let mut chart = ChartBuilder::on(area)
             .margin(6)
@@ -505,7 +531,7 @@ impl Panel {
                     let down = if value < 0.0 { 9 } else { -9 };
                     write(
                         area,
-                        &plain(value),
+                        &alike(value, &values),
                         (at.0 - x, at.1 - y + down),
                         HPos::Center,
                         SIZE - 4,
@@ -580,6 +606,7 @@ impl Panel {
     fn stacked(&self, series: &[Points], area: &Area<'_>) -> Drawing<()> {
         let at = self.lower_axis(area, self.x_range.unwrap_or([0.0, 100.0]))?;
         self.name_rows(area, 6)?;
+        let values = all_values(series);
         for row in 0..self.categories.len() {
             let mut from = 0.0;
             for (s, one) in series.iter().enumerate() {
@@ -590,12 +617,12 @@ impl Panel {
                 let (left, right) = (at(from), at(from + value));
                 let bar = [(left, top + 4), (right, top + 26)];
                 area.draw(&Rectangle::new(bar, colour(s).filled()))?;
-                let text = plain(*value);
+                let text = alike(*value, &values);
                 if right - left > width(&text, SIZE - 2) + 4 {
                     let middle = ((left + right) / 2, top + 15);
                     area.draw_text(
                         &text,
-                        &style(SIZE - 2, WHITE, HPos::Center, VPos::Center),
+                        &style(SIZE - 2, ink_on(colour(s)), HPos::Center, VPos::Center),
                         middle,
                     )?;
                 }
@@ -821,6 +848,15 @@ fn write_names(area: &Area<'_>, names: &[(&String, i32, i32)]) -> Drawing<()> {
     Ok(())
 }
 
+fn all_values(series: &[Points]) -> Vec<f64> {
+    let values = series.iter().flat_map(|one| &one.values);
+    values.flatten().copied().collect()
+}
+
+fn ends_apart(low: f64, high: f64) -> bool {
+    low.is_finite() && high.is_finite() && low < high
+}
+
 /// Round values between the ends of an axis, six or so.
 fn ticks(low: f64, high: f64) -> Vec<f64> {
     let raw = (high - low) / 6.0;
@@ -833,6 +869,24 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
     let first = (low / step).ceil() as i64;
     let last = (high / step).floor() as i64;
     (first..=last).map(|i| i as f64 * step).collect()
+}
+
+/// Values that stand side by side, with the decimals that the finest of them needs, two at most.
+fn alike(value: f64, all: &[f64]) -> String {
+    let needed = |value: &f64| {
+        let text = plain((value * 100.0).round() / 100.0);
+        text.split_once('.')
+            .map_or(0, |(_, decimals)| decimals.len())
+    };
+    let decimals = all.iter().map(needed).max().unwrap_or(0);
+    format!("{value:.decimals$}")
+}
+
+/// The ink that is read on a colour.
+fn ink_on(colour: RGBColor) -> RGBColor {
+    let RGBColor(red, green, blue) = colour;
+    let light = 299 * u32::from(red) + 587 * u32::from(green) + 114 * u32::from(blue);
+    if light > 110_000 { INK } else { WHITE }
 }
 
 /// At most four significant decimals, trailing zeros dropped.

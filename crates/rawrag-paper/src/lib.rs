@@ -28,12 +28,16 @@ mod formula;
 mod outputs;
 mod page;
 mod pairwise;
+#[cfg(feature = "png")]
+mod png;
 mod sheet;
 mod table;
 
 pub use definition::{DefinitionError, Published};
 pub use outputs::{Outputs, RunState, Runs};
 pub use page::page;
+#[cfg(feature = "png")]
+pub use png::{PngError, png};
 pub use sheet::{Column, Format, Line, Sheet, Text};
 pub use table::{Cell, Measured, Only, Row, Table};
 

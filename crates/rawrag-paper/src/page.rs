@@ -26,6 +26,9 @@ section{margin:2rem 0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;font-size:.9rem}
 caption{text-align:left;padding:.3rem 0}
+caption>span{position:sticky;left:0;display:inline-block;max-width:min(92vw,60rem)}
+nav{columns:16rem;font-size:.85rem}
+nav a{display:block;break-inside:avoid}
 th,td{padding:.2rem .55rem;border-bottom:1px solid color-mix(in srgb,GrayText 35%,Canvas);text-align:left;vertical-align:top}
 thead th{cursor:pointer}
 .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
@@ -85,53 +88,56 @@ fn write_page(
          aria-label=\"filter\"></header>\n<h1>Tables, figures and claims</h1>\n<p>{}.</p>",
         html(&claims::summary(judged))
     )?;
-    section(
-        &mut out,
-        "runs",
-        "Runs",
-        &provenance(runs).render(Format::Html),
-    )?;
+    let mut sections = vec![(
+        "runs".to_owned(),
+        "Runs".to_owned(),
+        provenance(runs).render(Format::Html),
+    )];
     for table in tables {
         let sheet = table.sheet(Only::Beside);
-        let id = format!("{}-table-{}", table.paper, table.table);
-        section(
-            &mut out,
-            &id,
-            &format!("Table {}", sheet.title),
-            &sheet.render(Format::Html),
-        )?;
+        sections.push((
+            format!("{}-table-{}", table.paper, table.table),
+            format!("Table {}", sheet.title),
+            sheet.render(Format::Html),
+        ));
     }
     for (figure, drawn) in figures {
         let place = &figure.place;
-        let mut body = format!("<p>{}</p>\n{}\n", html(figure.caption()), drawn.svg);
-        for missing in &drawn.missing {
-            writeln!(body, "<p class=\"notes\">not drawn: {}</p>", html(missing))?;
-        }
-        let title = format!("Figure {place} {}", figure.title());
-        section(
-            &mut out,
-            &format!("{}-{}", place.paper, place.stem()),
-            &title,
-            &body,
+        let missing: String = drawn
+            .missing
+            .iter()
+            .map(|what| format!("<li>not drawn: {}</li>\n", html(what)))
+            .collect();
+        sections.push((
+            format!("{}-{}", place.paper, place.stem()),
+            format!("Figure {place} {}", figure.title()),
+            format!(
+                "<p>{}</p>\n{}\n<ul class=\"notes\">\n{missing}</ul>\n",
+                html(figure.caption()),
+                drawn.svg
+            ),
+        ));
+    }
+    sections.push((
+        "claims".to_owned(),
+        "Claims".to_owned(),
+        claims::table(judged).render(Format::Html),
+    ));
+    writeln!(out, "<details><summary>Contents</summary><nav>")?;
+    for (id, title, _) in &sections {
+        writeln!(out, "<a href=\"#{}\">{}</a>", html(id), html(title))?;
+    }
+    writeln!(out, "</nav></details>")?;
+    for (id, title, body) in &sections {
+        writeln!(
+            out,
+            "<section id=\"{}\">\n<h2>{}</h2>\n<div class=\"scroll\">\n{body}</div>\n</section>",
+            html(id),
+            html(title)
         )?;
     }
-    section(
-        &mut out,
-        "claims",
-        "Claims",
-        &claims::table(judged).render(Format::Html),
-    )?;
     writeln!(out, "<script>{SCRIPT}</script>\n</body>\n</html>")?;
     Ok(out)
-}
-
-fn section(out: &mut String, id: &str, title: &str, body: &str) -> fmt::Result {
-    writeln!(
-        out,
-        "<section id=\"{}\">\n<h2>{}</h2>\n<div class=\"scroll\">\n{body}</div>\n</section>",
-        html(id),
-        html(title)
-    )
 }
 
 /// What made the measured numbers.
@@ -146,20 +152,27 @@ fn provenance(runs: &Runs) -> Sheet {
         Line::Cells(vec![
             name.into(),
             format!("{} {}", manifest.system.name, manifest.system.version).into(),
-            format!("{} ({})", manifest.benchmark, manifest.data.sha256).into(),
+            format!("{} {}", manifest.benchmark, short(&manifest.data.sha256)).into(),
             outputs.retrievals.len().to_string().into(),
             models.join(", ").into(),
-            format!("{} ({})", manifest.code.version, manifest.code.sources).into(),
+            format!(
+                "{} {}",
+                manifest.code.version,
+                short(&manifest.code.sources)
+            )
+            .into(),
         ])
     };
     let lines: Vec<Line> = runs.complete().map(line).collect();
     let note = "No run is on record, so nothing below is measured.".to_owned();
     Sheet {
-        caption: "The runs that measured cells come from.".into(),
+        caption: "The runs that measured cells come from. Data and code are named by the first \
+                  digits of their sha256; the manifests hold them whole."
+            .into(),
         columns: vec![
             Column::words("Run"),
             Column::words("System"),
-            Column::words("Data (sha256)"),
+            Column::words("Data"),
             Column::numbers("Questions"),
             Column::words("Models"),
             Column::words("Code"),
@@ -172,4 +185,8 @@ fn provenance(runs: &Runs) -> Sheet {
         lines,
         ..Sheet::default()
     }
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
 }

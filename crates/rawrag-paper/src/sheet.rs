@@ -198,17 +198,17 @@ impl Sheet {
 
     fn latex(&self) -> Result<String, fmt::Error> {
         let mut out = String::new();
-        let align: String = self
-            .columns
-            .iter()
-            .map(|column| if column.numeric { 'r' } else { 'l' })
-            .collect();
         writeln!(
             out,
-            "% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering"
+            "% needs \\usepackage{{array,booktabs,graphicx}}\n\\begin{{table}}\n\\centering"
         )?;
         writeln!(out, "\\caption{{{}}}", tex(&self.caption))?;
-        writeln!(out, "\\begin{{tabular}}{{{align}}}\n\\toprule")?;
+        writeln!(
+            out,
+            "\\resizebox{{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}}{{!}}{{%\n\
+             \\begin{{tabular}}{{{}}}\n\\toprule",
+            self.latex_columns()
+        )?;
         let groups = self.groups();
         if groups.iter().any(|(group, _)| group.is_some()) {
             let heads = groups.iter().map(|&(group, span)| match group {
@@ -255,7 +255,7 @@ impl Sheet {
                 }
             }
         }
-        writeln!(out, "\\bottomrule\n\\end{{tabular}}")?;
+        writeln!(out, "\\bottomrule\n\\end{{tabular}}}}")?;
         for note in &self.notes {
             writeln!(out, "\\par\\footnotesize {}", tex(note))?;
         }
@@ -263,12 +263,38 @@ impl Sheet {
         Ok(out)
     }
 
+    /// The column types. Prose is set in paragraphs of at most 40 characters a line; the whole is
+    /// scaled down where it is wider than the page's line.
+    fn latex_columns(&self) -> String {
+        const LINE: usize = 40;
+        let column = |(i, column): (usize, &Column)| {
+            let texts = || {
+                self.lines.iter().filter_map(move |line| match line {
+                    Line::Cells(cells) => Some(cells.get(i)?.text.as_str()),
+                    Line::Heading(_) => None,
+                })
+            };
+            let longest = texts().map(|text| text.chars().count()).max();
+            if column.numeric {
+                "r".to_owned()
+            } else if longest.is_none_or(|longest| longest <= LINE) {
+                "l".to_owned()
+            } else {
+                let words = texts().flat_map(str::split_whitespace);
+                let word = words.map(|word| word.chars().count()).max().unwrap_or(0);
+                let width = 0.55 * word.max(LINE) as f64;
+                format!(">{{\\raggedright\\arraybackslash}}p{{{width:.0}em}}")
+            }
+        };
+        self.columns.iter().enumerate().map(column).collect()
+    }
+
     fn html(&self) -> Result<String, fmt::Error> {
         let mut out = String::new();
         let class = |column: &Column| if column.numeric { " class=\"n\"" } else { "" };
         writeln!(
             out,
-            "<table>\n<caption>{}</caption>\n<thead>",
+            "<table>\n<caption><span>{}</span></caption>\n<thead>",
             html(&self.caption)
         )?;
         let groups = self.groups();

@@ -228,10 +228,24 @@ impl Table {
         if only == Only::Beside {
             columns.push(sheet::Column::words("shown"));
         }
-        columns.extend(self.columns.iter().map(|head| sheet::Column {
-            group: head.group.clone(),
-            ..sheet::Column::numbers(&head.label)
-        }));
+        let has_words = |at: usize| {
+            let cells = || self.rows.iter().filter_map(|row| row.cells.get(at));
+            let words = cells()
+                .filter(|cell| matches!(cell.published, Published::Text(_)))
+                .count();
+            let values = cells().filter(|cell| !cell.published.is_missing()).count();
+            2 * words > values
+        };
+        columns.extend(
+            self.columns
+                .iter()
+                .enumerate()
+                .map(|(at, head)| sheet::Column {
+                    group: head.group.clone(),
+                    numeric: !has_words(at),
+                    ..sheet::Column::numbers(&head.label)
+                }),
+        );
         let mut lines = Vec::new();
         let mut group = &None;
         for row in &self.rows {
@@ -331,7 +345,11 @@ impl Row {
             Only::Measured => vec![line(None, Cell::measured_text)],
             Only::Difference => vec![line(None, Cell::difference_text)],
             Only::Beside => {
-                let mut lines = vec![line(Some("published"), Cell::published_text)];
+                let published = self.cells.iter().any(|c| !c.published.is_missing());
+                let mut lines = Vec::new();
+                if published || self.run.is_none() {
+                    lines.push(line(Some("published"), Cell::published_text));
+                }
                 if self.run.is_some() {
                     lines.push(line(Some("measured"), Cell::measured_text));
                 }
