@@ -76,7 +76,7 @@ enum Command {
         /// Where to.
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
-        /// Write nothing; fail when what is there differs from what would be written.
+        /// Write nothing; fail when a kept file (md, csv, svg) is not what would be written.
         #[arg(long)]
         check: bool,
         /// Write a PNG beside each SVG.

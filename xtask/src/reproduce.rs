@@ -101,14 +101,30 @@ pub(crate) fn write(
     Ok(writeln!(out, "{} files in {}", files.len(), to.display())?)
 }
 
-/// Names every file that is missing or differs; fails if there is one.
+/// The kinds of file that are kept in the repository, one of each table and figure that a diff
+/// shows readably; the others are made of the same sheets.
+const KEPT: [&str; 3] = ["md", "csv", "svg"];
+
+/// Names every kept file that is missing, differs or is not written any more; fails if there is
+/// one.
 pub(crate) fn check(
     files: &BTreeMap<PathBuf, String>,
     at: &Path,
     out: &mut impl Write,
 ) -> Result<ExitCode, Failure> {
     let mut same = true;
-    for (name, text) in files {
+    let kept = |name: &Path| {
+        let extension = name.extension().and_then(|e| e.to_str());
+        extension.is_some_and(|extension| KEPT.contains(&extension))
+    };
+    for path in held(at)? {
+        let name = path.strip_prefix(at).unwrap_or(&path);
+        if kept(name) && !files.contains_key(name) {
+            same = false;
+            writeln!(out, "{} is not written any more", path.display())?;
+        }
+    }
+    for (name, text) in files.iter().filter(|(name, _)| kept(name)) {
         let held = fs::read_to_string(at.join(name)).ok();
         if held.as_ref() != Some(text) {
             same = false;
@@ -125,4 +141,26 @@ pub(crate) fn check(
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The files in a folder and in its folders.
+fn held(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |source| Failure::Write {
+        path: folder.to_owned(),
+        source,
+    };
+    let mut found = Vec::new();
+    if !folder.is_dir() {
+        return Ok(found);
+    }
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            found.extend(held(&path)?);
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
