@@ -52,25 +52,36 @@ impl<R: Record> Appender<R> {
     /// # Errors
     /// When the file already holds a record of the same identity, or cannot be written.
     pub fn append(&mut self, record: &R) -> Result<(), RecordError> {
-        let identity = record.identity();
-        if self.held.contains(&identity) {
-            return Err(RecordError::Duplicate {
-                path: self.path.clone(),
-                line: self.held.len() + 1,
-                identity,
-            });
-        }
+        self.append_all(std::slice::from_ref(record))
+    }
+
+    /// Appends records that were made together; all are on disk when this returns.
+    ///
+    /// # Errors
+    /// As [`Appender::append`], and then none of them is written.
+    pub fn append_all(&mut self, records: &[R]) -> Result<(), RecordError> {
         let io = |source| RecordError::Io {
             path: self.path.clone(),
             source,
         };
-        let mut line = serde_json::to_vec(record).map_err(|e| io(e.into()))?;
-        line.push(b'\n');
+        let (mut lines, mut new) = (Vec::new(), HashSet::new());
+        for record in records {
+            let identity = record.identity();
+            if self.held.contains(&identity) || !new.insert(identity.clone()) {
+                return Err(RecordError::Duplicate {
+                    path: self.path.clone(),
+                    line: self.held.len() + new.len() + 1,
+                    identity,
+                });
+            }
+            serde_json::to_writer(&mut lines, record).map_err(|e| io(e.into()))?;
+            lines.push(b'\n');
+        }
         self.file
-            .write_all(&line)
+            .write_all(&lines)
             .and_then(|()| self.file.sync_data())
             .map_err(io)?;
-        self.held.insert(identity);
+        self.held.extend(new);
         Ok(())
     }
 

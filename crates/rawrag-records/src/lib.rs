@@ -18,6 +18,7 @@
 //! This crate knows nothing of models, retrieval or benchmarks, and it never repairs: damage
 //! anywhere but in the last line is an error that names the file and the line.
 
+mod answer;
 mod appender;
 mod key;
 mod manifest;
@@ -28,10 +29,12 @@ mod run;
 pub mod frames;
 pub mod labels;
 
+pub use answer::{Answer, AnswerOutcome, Judgment, JudgmentOutcome};
 pub use appender::Appender;
 pub use key::{Key, Phase};
 pub use manifest::{
-    Code, Data, Difference, Expected, Machine, Manifest, Model, SCHEMA_VERSION, System,
+    Code, Data, Difference, Expected, Import, ImportedFile, Machine, Manifest, Model,
+    SCHEMA_VERSION, System,
 };
 pub use record::{Column, History, Record, Retrieval, Schema};
-pub use run::{RecordError, Run};
+pub use run::{Complete, RecordError, Run};

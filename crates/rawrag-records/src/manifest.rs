@@ -69,10 +69,24 @@ pub struct Expected {
     pub questions: usize,
     /// sha256 over the sorted keys, one JSON object a line.
     pub keys_sha256: String,
+    /// How often each question is answered; 0 for a run that only retrieves.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub answers: u32,
+    /// How often each judge, by name, grades each answer.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub judgments: BTreeMap<String, u32>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference"
+)]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Expected {
-    /// The expectation that exactly these keys are answered, each once. Order does not matter.
+    /// The expectation that exactly these keys are on record, each once. Order does not matter.
     pub fn of<'a>(keys: impl IntoIterator<Item = &'a Key>) -> Self {
         let mut keys: Vec<&Key> = keys.into_iter().collect();
         keys.sort_unstable();
@@ -84,7 +98,31 @@ impl Expected {
         Self {
             questions: keys.len(),
             keys_sha256: hex(&hash.finalize()),
+            answers: 0,
+            judgments: BTreeMap::new(),
         }
+    }
+
+    /// The same questions, each answered this often.
+    #[must_use]
+    pub fn answered(self, repetitions: u32) -> Self {
+        Self {
+            answers: repetitions,
+            ..self
+        }
+    }
+
+    /// The same questions, each answer graded this often by `judge` too.
+    #[must_use]
+    pub fn judged(mut self, judge: &str, repetitions: u32) -> Self {
+        self.judgments.insert(judge.to_owned(), repetitions);
+        self
+    }
+
+    /// Whether these are exactly the questions meant.
+    pub(crate) fn are<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> bool {
+        let found = Self::of(keys);
+        (found.questions, &found.keys_sha256) == (self.questions, &self.keys_sha256)
     }
 }
 
@@ -128,6 +166,35 @@ pub struct Machine {
     pub toolchain: String,
 }
 
+/// Where a run comes from whose system ran elsewhere: `settings.import`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Import {
+    /// The layout of the files.
+    pub format: String,
+    /// The files, in the order given.
+    pub files: Vec<ImportedFile>,
+    /// The file that the questions come from, by name; none where the results alone say what was
+    /// asked.
+    pub benchmark_file: Option<String>,
+    /// Whether answers and replies are kept as text.
+    pub text: bool,
+    /// Kinds and ids of questions left out on purpose.
+    pub excluded: Vec<String>,
+    /// How often each oddity was found, by name.
+    pub findings: BTreeMap<String, u64>,
+}
+
+/// A file that records were made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImportedFile {
+    /// Its name, without folders.
+    pub name: String,
+    /// sha256 of its bytes.
+    pub sha256: String,
+}
+
 /// One thing in which two manifests differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
@@ -146,6 +213,11 @@ impl std::fmt::Display for Difference {
 }
 
 impl Manifest {
+    /// Where the records come from, if they were imported.
+    pub fn import(&self) -> Option<Import> {
+        Import::deserialize(self.settings.get("import")?).ok()
+    }
+
     /// Everything that decides what the records say, where `other` has it differently: name,
     /// machine and start time are left out.
     pub fn differences(&self, other: &Self) -> Vec<Difference> {

@@ -1,7 +1,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::Key;
+use crate::{Expected, Key};
 
 /// A kind of record: one file of a run, one schema.
 pub trait Record: Serialize + DeserializeOwned {
@@ -13,6 +13,16 @@ pub trait Record: Serialize + DeserializeOwned {
 
     /// The question it is about, if it is about one.
     fn key(&self) -> Option<Key>;
+
+    /// Which of a question's records of this kind it is, where there are several: its repetition.
+    fn slot(&self) -> String {
+        String::new()
+    }
+
+    /// The slots that a complete run fills for every question.
+    fn slots(_expected: &Expected) -> Vec<String> {
+        vec![String::new()]
+    }
 }
 
 /// The columns of a kind of record, in file order.

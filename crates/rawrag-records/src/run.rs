@@ -1,9 +1,12 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{Appender, Difference, Expected, Key, Manifest, Record, SCHEMA_VERSION};
+use crate::{
+    Answer, Appender, Difference, History, Judgment, Key, Manifest, Record, Retrieval,
+    SCHEMA_VERSION,
+};
 
 /// A run's folder.
 #[derive(Debug)]
@@ -12,6 +15,19 @@ pub struct Run {
     manifest: Manifest,
     /// Held while the run is written to.
     _owner: Option<File>,
+}
+
+/// The records of a complete run, in file order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Complete {
+    /// One a question.
+    pub retrievals: Vec<Retrieval>,
+    /// One a conversation that was indexed.
+    pub histories: Vec<History>,
+    /// One a question and repetition.
+    pub answers: Vec<Answer>,
+    /// One an answer, judge and repetition of the judge.
+    pub judgments: Vec<Judgment>,
 }
 
 /// Why records cannot be read or written.
@@ -55,9 +71,13 @@ pub enum RecordError {
     },
     #[error("{} is being written by {holder}; wait for it or choose another run", folder.display())]
     InUse { folder: PathBuf, holder: String },
-    #[error("{} is incomplete: {found} of {expected} questions; resume it first", folder.display())]
+    #[error(
+        "{} is incomplete: its {kind} cover {found} of {expected} questions; resume it first",
+        folder.display()
+    )]
     Incomplete {
         folder: PathBuf,
+        kind: &'static str,
         found: usize,
         expected: usize,
     },
@@ -66,6 +86,12 @@ pub enum RecordError {
         folder: PathBuf,
         found: usize,
         expected: usize,
+    },
+    #[error("{} holds {kind} for {identity}, which it was not begun for", folder.display())]
+    Unexpected {
+        folder: PathBuf,
+        kind: &'static str,
+        identity: String,
     },
     #[error("{}: column {column}: {problem}", path.display())]
     Column {
@@ -164,29 +190,73 @@ impl Run {
         Ok(Vec::new())
     }
 
-    /// Checks that `records` are about exactly the questions the run was begun for, each once.
+    /// Checks that `records` are about exactly the questions the run was begun for, each once, or
+    /// once in each of its repetitions.
     ///
     /// # Errors
-    /// [`RecordError::Incomplete`] or [`RecordError::OtherQuestions`].
+    /// [`RecordError::Incomplete`], [`RecordError::OtherQuestions`] or [`RecordError::Unexpected`].
     pub fn require_complete<R: Record>(&self, records: &[R]) -> Result<(), RecordError> {
-        let keys: Vec<Key> = records.iter().filter_map(Record::key).collect();
-        let (found, expected) = (keys.len(), self.manifest.expected.questions);
-        let folder = self.folder.clone();
-        if found < expected {
-            return Err(RecordError::Incomplete {
-                folder,
-                found,
-                expected,
-            });
+        let (folder, kind) = (|| self.folder.clone(), R::SCHEMA.kind);
+        let wanted = &self.manifest.expected;
+        let mut slots: BTreeMap<String, Vec<Key>> = R::slots(wanted)
+            .into_iter()
+            .map(|slot| (slot, Vec::new()))
+            .collect();
+        for record in records {
+            let Some(key) = record.key() else { continue };
+            match slots.get_mut(&record.slot()) {
+                Some(keys) => keys.push(key),
+                None => {
+                    return Err(RecordError::Unexpected {
+                        folder: folder(),
+                        kind,
+                        identity: record.identity(),
+                    });
+                }
+            }
         }
-        if Expected::of(&keys) != self.manifest.expected {
-            return Err(RecordError::OtherQuestions {
-                folder,
-                found,
-                expected,
-            });
+        let expected = wanted.questions;
+        for keys in slots.values() {
+            let found = keys.len();
+            if found < expected {
+                return Err(RecordError::Incomplete {
+                    folder: folder(),
+                    kind,
+                    found,
+                    expected,
+                });
+            }
+            if !wanted.are(keys) {
+                return Err(RecordError::OtherQuestions {
+                    folder: folder(),
+                    found,
+                    expected,
+                });
+            }
         }
         Ok(())
+    }
+
+    /// Everything on record, if the run is complete.
+    ///
+    /// Answers and judgments are required where the manifest expects them, retrievals where there
+    /// are any or nothing else is expected: an imported run need not say what was retrieved.
+    ///
+    /// # Errors
+    /// As [`Run::read`] and [`Run::require_complete`].
+    pub fn read_complete(&self) -> Result<Complete, RecordError> {
+        let complete = Complete {
+            retrievals: self.read()?,
+            histories: self.read()?,
+            answers: self.read()?,
+            judgments: self.read()?,
+        };
+        if !complete.retrievals.is_empty() || self.manifest.expected.answers == 0 {
+            self.require_complete(&complete.retrievals)?;
+        }
+        self.require_complete(&complete.answers)?;
+        self.require_complete(&complete.judgments)?;
+        Ok(complete)
     }
 
     pub(crate) fn path<R: Record>(&self, extension: &str) -> PathBuf {
