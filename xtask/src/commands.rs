@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::{reproduce, validity};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use rawrag_import::command::CommandError;
 use rawrag_paper::claims::{self, Judged, Statements};
 use rawrag_paper::definition::{self, Place, What};
 use rawrag_paper::figure::{Figure, Numbers};
@@ -35,6 +36,8 @@ struct Folders {
 enum Task {
     #[command(flatten)]
     Paper(Command),
+    /// Turns published result files of another system into a run of this project.
+    Import(rawrag_import::command::Arguments),
     /// Paired statistics of a table of labels, or of numbers typed in.
     Stats(Box<statistics::command::Arguments>),
     /// Simulates coverage and size of every method, and writes what docs/validity.md stands on.
@@ -134,6 +137,8 @@ pub(crate) enum Failure {
     #[error("there is no claim `{0}`; `verify` alone shows those there are")]
     NoSuchClaim(String),
     #[error(transparent)]
+    Import(CommandError),
+    #[error(transparent)]
     Statistics(#[from] StatisticsError),
     #[error(transparent)]
     Validity(#[from] validity::ValidityError),
@@ -144,6 +149,15 @@ pub(crate) enum Failure {
     Output(#[from] io::Error),
     #[error("{}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Output(error) => Self::Output(error),
+            error => Self::Import(error),
+        }
+    }
 }
 
 impl From<DefinitionError> for Failure {
@@ -161,6 +175,8 @@ impl Failure {
             Self::Paper(_) => 3,
             #[cfg(feature = "frames")]
             Self::Records(_) => 3,
+            Self::Import(error) if error.is_usage() => 2,
+            Self::Import(_) => 3,
             Self::Statistics(error) if error.is_usage() => 2,
             Self::Statistics(_) => 3,
             #[cfg(feature = "png")]
@@ -178,6 +194,10 @@ impl Failure {
 pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCode, Failure> {
     let command = match &arguments.command {
         Task::Paper(command) => command,
+        Task::Import(arguments) => {
+            arguments.import(out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Task::Stats(arguments) => {
             out.write_all(arguments.answer()?.as_bytes())?;
             return Ok(ExitCode::SUCCESS);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use rawrag_records::{History, RecordError, Retrieval, Run, frames};
+use rawrag_records::{Record, RecordError, Run, frames};
 
 /// Copies a complete run into `folder` under its name and packs its records there; the run itself
 /// stays as it is. Returns the number of questions.
@@ -12,8 +12,7 @@ use rawrag_records::{History, RecordError, Retrieval, Run, frames};
 /// When the run is incomplete or damaged, or the folder holds a run of that name already.
 pub(crate) fn pack(run: &Path, folder: &Path) -> Result<usize, RecordError> {
     let run = Run::open(run)?;
-    let records: Vec<Retrieval> = run.read()?;
-    run.require_complete(&records)?;
+    let records = run.read_complete()?;
     let packed = folder.join(&run.manifest().name);
     let io = |source| RecordError::Io {
         path: packed.clone(),
@@ -21,12 +20,22 @@ pub(crate) fn pack(run: &Path, folder: &Path) -> Result<usize, RecordError> {
     };
     fs::create_dir_all(folder).map_err(io)?;
     fs::create_dir(&packed).map_err(io)?;
-    frames::write(&packed.join("retrievals.parquet"), &records)?;
-    frames::write(&packed.join("histories.parquet"), &run.read::<History>()?)?;
+    write(&packed, &records.retrievals)?;
+    write(&packed, &records.histories)?;
+    write(&packed, &records.answers)?;
+    write(&packed, &records.judgments)?;
     fs::copy(
         run.folder().join("manifest.json"),
         packed.join("manifest.json"),
     )
     .map_err(io)?;
-    Ok(records.len())
+    Ok(run.manifest().expected.questions)
+}
+
+/// Packs the records of a kind, if the run has any.
+fn write<R: Record>(packed: &Path, records: &[R]) -> Result<(), RecordError> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    frames::write(&packed.join(format!("{}.parquet", R::SCHEMA.kind)), records)
 }

@@ -34,7 +34,7 @@ mod sheet;
 mod table;
 
 pub use definition::{DefinitionError, Published};
-pub use outputs::{Outputs, RunState, Runs};
+pub use outputs::{Outputs, QuestionRecords, RunState, Runs};
 pub use page::page;
 #[cfg(feature = "png")]
 pub use png::{PngError, png};

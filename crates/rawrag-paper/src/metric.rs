@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use rawrag_records::{History, Retrieval};
+use rawrag_records::{Answer, AnswerOutcome, History, Judgment, JudgmentOutcome, Retrieval};
 use rawrag_scoring::Ranking;
 
-use crate::Outputs;
+use crate::{Outputs, QuestionRecords};
 
 /// Every metric.
 pub const METRICS: &[Metric] = &[
@@ -134,6 +134,55 @@ pub const METRICS: &[Metric] = &[
         milliseconds,
         "time from question to evidence, median",
     ),
+    Metric::of(
+        "judge.accuracy",
+        Unit::Rate,
+        Mean,
+        judged_correct,
+        "share of the answer's judgments that are correct; unparsed and failed ones are not (failures score 0)",
+    ),
+    Metric::of(
+        "judge.majority",
+        Unit::Rate,
+        Mean,
+        judged_correct_by_most,
+        "more than half of an answer's judgments are correct; unparsed and failed ones are not (failures score 0)",
+    ),
+    Metric::of(
+        "judge.unparsed",
+        Unit::Count,
+        Sum,
+        unparsed,
+        "judgments whose reply holds no grade",
+    ),
+    Metric::of(
+        "judge.failed",
+        Unit::Count,
+        Sum,
+        not_judged,
+        "judgments without a reply",
+    ),
+    Metric::of(
+        "answer.failed",
+        Unit::Count,
+        Sum,
+        not_answered,
+        "answers that are empty, refused, filtered, cut or failed",
+    ),
+    Metric::of(
+        "answer.words.mean",
+        Unit::Words,
+        Mean,
+        answer_words,
+        "words of the answer",
+    ),
+    Metric::of(
+        "answer.words.median",
+        Unit::Words,
+        Percentile(0.5),
+        answer_words,
+        "the same, median",
+    ),
 ];
 
 use Aggregate::{Mean, Percentile, Sum};
@@ -160,6 +209,8 @@ pub enum Unit {
     Count,
     /// Tokens of o200k_base.
     Tokens,
+    /// Words, parted by white space.
+    Words,
     /// Milliseconds.
     Milliseconds,
 }
@@ -184,8 +235,8 @@ enum Each {
 /// One question with everything on record about it.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// What was returned.
-    pub retrieval: &'a Retrieval,
+    /// What was returned, answered and judged.
+    pub records: &'a QuestionRecords,
     /// Its conversation as it was indexed, where that is on record.
     pub history: Option<&'a History>,
     /// The cutoffs at which the run counted evidence tokens.
@@ -232,6 +283,10 @@ pub enum Unmeasurable {
     NoSuchCutoff(usize),
     #[error("the record of conversation {0} as it was indexed")]
     NoHistory(String),
+    #[error("the run's {0}, which are not on record")]
+    NoRecords(&'static str),
+    #[error("judgments of one judge; these are by {0}")]
+    SeveralJudges(String),
 }
 
 impl Metric {
@@ -324,13 +379,13 @@ impl Named {
     ) -> Result<Vec<Option<f64>>, Unmeasurable> {
         let cutoffs = cutoffs(outputs);
         outputs
-            .retrievals
+            .questions
             .iter()
-            .filter(|retrieval| kinds.is_empty() || kinds.contains(&retrieval.kind))
-            .map(|retrieval| {
-                let history = outputs.histories.get(&retrieval.conversation);
+            .filter(|records| kinds.is_empty() || kinds.contains(&records.kind))
+            .map(|records| {
+                let history = outputs.histories.get(&records.key.conversation);
                 let question = Question {
-                    retrieval,
+                    records,
                     history,
                     cutoffs: &cutoffs,
                 };
@@ -398,9 +453,42 @@ fn percentile(values: &mut [f64], p: f64) -> Option<f64> {
 }
 
 impl Question<'_> {
+    fn retrieval(&self) -> Result<&Retrieval, Unmeasurable> {
+        let retrieval = self.records.retrieval.as_ref();
+        retrieval.ok_or(Unmeasurable::NoRecords("retrievals"))
+    }
+
+    /// One a repetition.
+    fn answers(&self) -> Result<&[Answer], Unmeasurable> {
+        match self.records.answers.as_slice() {
+            [] => Err(Unmeasurable::NoRecords("answers")),
+            answers => Ok(answers),
+        }
+    }
+
+    /// All judgments, which are of one judge.
+    fn judgments(&self) -> Result<&[Judgment], Unmeasurable> {
+        let judgments = self.records.judgments.as_slice();
+        let judges: BTreeSet<&str> = judgments.iter().map(|j| j.judge.as_str()).collect();
+        match judges.len() {
+            0 => Err(Unmeasurable::NoRecords("judgments")),
+            1 => Ok(judgments),
+            _ => {
+                let names: Vec<&str> = judges.into_iter().collect();
+                Err(Unmeasurable::SeveralJudges(names.join(", ")))
+            }
+        }
+    }
+
+    /// How many judgments have this outcome.
+    fn judged(&self, outcome: JudgmentOutcome) -> Result<f64, Unmeasurable> {
+        let with = |j: &&Judgment| j.outcome == outcome;
+        Ok(self.judgments()?.iter().filter(with).count() as f64)
+    }
+
     /// The gold messages (or sessions) by the items that overlap them.
     fn ranking(&self, k: usize, level: Level) -> Result<Ranking, Unmeasurable> {
-        let record = self.retrieval;
+        let record = self.retrieval()?;
         if (record.requested as usize) < k && record.requested < record.available {
             return Err(Unmeasurable::TooFewItems {
                 k,
@@ -463,7 +551,7 @@ fn reciprocal_rank(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
 /// Overlapping windows may hold one message several times; counted once, the ideal ranking of one
 /// gold message an item is never beaten.
 fn ndcg(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
-    let record = q.retrieval;
+    let record = q.retrieval()?;
     q.messages(k)?;
     let mut sought: BTreeSet<u32> = record.gold_messages.iter().copied().collect();
     let gold = sought.len();
@@ -495,10 +583,10 @@ fn session_reciprocal_rank(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable
 /// session that is never found.
 fn nano_ranking(q: &Question<'_>, k: usize) -> Result<(Ranking, usize), Unmeasurable> {
     q.sessions(k)?;
-    let no_history = || Unmeasurable::NoHistory(q.retrieval.conversation.clone());
+    let no_history = || Unmeasurable::NoHistory(q.records.key.conversation.clone());
     let sessions = &q.history.ok_or_else(no_history)?.sessions;
     let gold: BTreeSet<String> = q
-        .retrieval
+        .retrieval()?
         .gold_written
         .iter()
         .filter_map(|written| nano_session(written))
@@ -506,7 +594,7 @@ fn nano_ranking(q: &Question<'_>, k: usize) -> Result<(Ranking, usize), Unmeasur
     let unit = |session: &String| gold.iter().position(|label| label == session);
     let mut seen = BTreeSet::new();
     let items: Vec<Vec<usize>> = q
-        .retrieval
+        .retrieval()?
         .first_session
         .iter()
         .filter(|&&session| seen.insert(session))
@@ -551,7 +639,9 @@ fn nano_ndcg(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
 
 fn evidence_tokens(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
     let at = q.cutoffs.iter().position(|&cutoff| cutoff == k);
-    let tokens = at.and_then(|at| q.retrieval.evidence_tokens.get(at));
+    let tokens = q
+        .retrieval()
+        .map(|r| at.and_then(|at| r.evidence_tokens.get(at)))?;
     tokens
         .map(|&tokens| Some(f64::from(tokens)))
         .ok_or(Unmeasurable::NoSuchCutoff(k))
@@ -566,9 +656,47 @@ fn one(_: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
 }
 
 fn dense_removed(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
-    Ok(rate(Some(q.retrieval.shortlist < q.retrieval.available)))
+    let record = q.retrieval()?;
+    Ok(rate(Some(record.shortlist < record.available)))
 }
 
 fn milliseconds(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
-    Ok(Some(q.retrieval.milliseconds))
+    Ok(Some(q.retrieval()?.milliseconds))
+}
+
+fn judged_correct(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    let judgments = q.judgments()?.len() as f64;
+    Ok(Some(q.judged(JudgmentOutcome::Correct)? / judgments))
+}
+
+/// A tie is not a majority.
+fn judged_correct_by_most(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    let of_answer = q.judgments()?.chunk_by(|a, b| a.repetition == b.repetition);
+    let correct = |judgments: &[Judgment]| {
+        let correct = |j: &&Judgment| j.outcome == JudgmentOutcome::Correct;
+        2 * judgments.iter().filter(correct).count() > judgments.len()
+    };
+    let answers: Vec<f64> = of_answer
+        .filter_map(|judgments| rate(Some(correct(judgments))))
+        .collect();
+    Ok(mean(&answers))
+}
+
+fn unparsed(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    q.judged(JudgmentOutcome::Unparsed).map(Some)
+}
+
+fn not_judged(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    q.judged(JudgmentOutcome::Failed).map(Some)
+}
+
+fn not_answered(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    let lost = |answer: &&Answer| answer.outcome != AnswerOutcome::Answered;
+    Ok(Some(q.answers()?.iter().filter(lost).count() as f64))
+}
+
+/// The mean over repetitions that have an answer.
+fn answer_words(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    let words = q.answers()?.iter().filter_map(|answer| answer.words);
+    Ok(mean(&words.map(f64::from).collect::<Vec<_>>()))
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
-use rawrag_records::{History, Manifest, RecordError, Retrieval, Run};
+use rawrag_records::{Answer, History, Judgment, Key, Manifest, RecordError, Retrieval, Run};
 
 /// The runs of a folder, each read once.
 #[derive(Debug)]
@@ -32,10 +32,37 @@ pub enum RunState {
 pub struct Outputs {
     /// What the run was.
     pub manifest: Manifest,
-    /// One a question, ordered by key, so that sums do not depend on the order of work.
-    pub retrievals: Vec<Retrieval>,
+    /// Every question, ordered by key, so that sums do not depend on the order of work.
+    pub questions: Vec<QuestionRecords>,
     /// The indexed conversations by id.
     pub histories: BTreeMap<String, History>,
+}
+
+/// Everything on record about one question.
+#[derive(Debug)]
+pub struct QuestionRecords {
+    /// The question.
+    pub key: Key,
+    /// The benchmark's type of question.
+    pub kind: String,
+    /// What was returned for it, where the run retrieves.
+    pub retrieval: Option<Retrieval>,
+    /// One a repetition, in their order; none where the run does not answer.
+    pub answers: Vec<Answer>,
+    /// Ordered by answer, judge and the judge's repetition.
+    pub judgments: Vec<Judgment>,
+}
+
+impl QuestionRecords {
+    fn of(questions: &mut BTreeMap<Key, Self>, key: Key) -> &mut Self {
+        questions.entry(key).or_insert_with_key(|key| Self {
+            key: key.clone(),
+            kind: String::new(),
+            retrieval: None,
+            answers: Vec::new(),
+            judgments: Vec::new(),
+        })
+    }
 }
 
 impl Runs {
@@ -79,23 +106,49 @@ fn read(folder: &Path) -> Result<RunState, RecordError> {
         return Ok(RunState::Missing);
     }
     let run = Run::open(folder)?;
-    let mut retrievals: Vec<Retrieval> = run.read()?;
-    match run.require_complete(&retrievals) {
+    let records = match run.read_complete() {
         Err(RecordError::Incomplete {
             found, expected, ..
         }) => {
             return Ok(RunState::Incomplete { found, expected });
         }
         other => other?,
-    }
-    retrievals.sort_by_cached_key(Retrieval::question_key);
-    let histories: Vec<History> = run.read()?;
+    };
+    let histories = records.histories.into_iter();
     Ok(RunState::Complete(Box::new(Outputs {
         manifest: run.manifest().clone(),
-        retrievals,
-        histories: histories
-            .into_iter()
-            .map(|h| (h.conversation.clone(), h))
-            .collect(),
+        questions: by_question(records.retrievals, records.answers, records.judgments),
+        histories: histories.map(|h| (h.conversation.clone(), h)).collect(),
     })))
+}
+
+fn by_question(
+    retrievals: Vec<Retrieval>,
+    answers: Vec<Answer>,
+    judgments: Vec<Judgment>,
+) -> Vec<QuestionRecords> {
+    let mut questions: BTreeMap<Key, QuestionRecords> = BTreeMap::new();
+    for retrieval in retrievals {
+        let question = QuestionRecords::of(&mut questions, retrieval.question_key());
+        question.kind.clone_from(&retrieval.kind);
+        question.retrieval = Some(retrieval);
+    }
+    for answer in answers {
+        let question = QuestionRecords::of(&mut questions, answer.question_key());
+        question.kind.clone_from(&answer.kind);
+        question.answers.push(answer);
+    }
+    for judgment in judgments {
+        let question = QuestionRecords::of(&mut questions, judgment.question_key());
+        question.judgments.push(judgment);
+    }
+    let mut questions: Vec<QuestionRecords> = questions.into_values().collect();
+    for question in &mut questions {
+        question.answers.sort_by_key(|answer| answer.repetition);
+        question.judgments.sort_by(|a, b| {
+            let order = |j: &Judgment| (j.repetition, j.judge_repetition);
+            (order(a), &a.judge).cmp(&(order(b), &b.judge))
+        });
+    }
+    questions
 }

@@ -153,7 +153,7 @@ fn provenance(runs: &Runs) -> Sheet {
             name.into(),
             format!("{} {}", manifest.system.name, manifest.system.version).into(),
             format!("{} {}", manifest.benchmark, short(&manifest.data.sha256)).into(),
-            outputs.retrievals.len().to_string().into(),
+            outputs.questions.len().to_string().into(),
             models.join(", ").into(),
             format!(
                 "{} {}",

@@ -1,7 +1,6 @@
 //! Paired differences of all systems of a table: above the diagonal in one metric, below in
 //! another.
 
-use rawrag_records::Retrieval;
 use rawrag_statistics::{
     Adjustment, Contributions, IntervalMethod, PValue, Population, Replication, ResamplingError,
     Scheme, Score, ScoreReport, Scores, adjust,
@@ -81,9 +80,9 @@ fn contrasts(
     };
     let keys = |outputs: &Outputs| -> Vec<_> {
         outputs
-            .retrievals
+            .questions
             .iter()
-            .map(Retrieval::question_key)
+            .map(|question| question.key.clone())
             .collect()
     };
     let questions = keys(first);
@@ -145,7 +144,7 @@ fn estimate(
     resample: Resample,
 ) -> Result<ScoreReport, ResamplingError> {
     let mut contributions = Contributions::new(2 * values.len());
-    for question in 0..first.retrievals.len() {
+    for question in 0..first.questions.len() {
         let of_system = |system: &Vec<Option<f64>>| system.get(question).copied().flatten();
         let row: Vec<f64> = values
             .iter()
@@ -155,9 +154,9 @@ fn estimate(
         contributions.push(&row)?;
     }
     let mut names: Vec<&str> = first
-        .retrievals
+        .questions
         .iter()
-        .map(|r| r.conversation.as_str())
+        .map(|question| question.key.conversation.as_str())
         .collect();
     let conversations = names.clone();
     names.sort_unstable();

@@ -121,6 +121,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Turn published result files of another system into a run of this project
+    Import(rawrag_import::command::Arguments),
     /// Paired statistics of a table of labels, or of numbers typed in
     Stats(Box<rawrag_paper::statistics::command::Arguments>),
     /// Look at histories and benchmark files
@@ -172,6 +174,7 @@ impl Arguments {
                 };
                 history::search(&weights, &store, &search)
             }
+            Command::Import(arguments) => Ok(arguments.import(&mut std::io::stdout().lock())?),
             Command::Stats(arguments) => {
                 std::io::stdout().write_all(arguments.answer()?.as_bytes())?;
                 Ok(())

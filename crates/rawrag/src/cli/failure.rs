@@ -9,6 +9,7 @@ use crate::pipeline::PipelineError;
 use crate::records::RecordError;
 use crate::retrieval::{RetrievalError, StoreError};
 
+use rawrag_import::command::CommandError;
 use rawrag_paper::statistics::StatisticsError;
 
 /// Why the program ends without having done what it was asked.
@@ -80,6 +81,16 @@ impl From<PipelineError> for Failure {
         match error {
             PipelineError::NothingFound => Self::Other(Box::new(error)),
             _ => Self::Input(Box::new(error)),
+        }
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Output(error) => error.into(),
+            error if error.is_usage() => Self::Usage(error.to_string()),
+            error => Self::Input(Box::new(error)),
         }
     }
 }
