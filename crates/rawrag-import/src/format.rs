@@ -3,7 +3,9 @@ use std::str::FromStr;
 
 use rawrag_corpus::Benchmark;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::row::short;
 
 /// A layout of result files.
 ///
@@ -128,7 +130,7 @@ impl Format {
             None if has(row, "llm_score") => Ok(Self::Mem0),
             None if has(row, "llm_judgments") => Ok(Self::Evermemos),
             None if has(row, "grade") || has(row, "duration_ms") => Ok(Self::Zep),
-            _ => Err(describe(fields.keys(), row)),
+            _ => Err(describe(fields, row)),
         }
     }
 }
@@ -139,18 +141,17 @@ fn first_row(conversations: &Value) -> Option<&Value> {
     lists.filter_map(|rows| rows.as_array()?.first()).next()
 }
 
-fn describe<'a>(fields: impl Iterator<Item = &'a String>, row: Option<&Value>) -> String {
-    let names = |fields: &mut dyn Iterator<Item = &'a String>| {
-        let quoted: Vec<String> = fields.take(8).map(|name| format!("`{name}`")).collect();
-        quoted.join(", ")
+fn describe(fields: &Map<String, Value>, row: Option<&Value>) -> String {
+    let names = |fields: &Map<String, Value>| {
+        let first = fields.keys().take(8).map(|name| format!("`{}`", short(name)));
+        first.collect::<Vec<_>>().join(", ")
     };
-    let mut fields = fields;
-    let found = format!("an object with the fields {}", names(&mut fields));
+    if fields.is_empty() {
+        return "an empty object".to_owned();
+    }
+    let found = format!("an object with the fields {}", names(fields));
     match row.and_then(Value::as_object) {
-        Some(row) => {
-            let within: Vec<String> = row.keys().take(8).map(|name| format!("`{name}`")).collect();
-            format!("{found}, and rows with {}", within.join(", "))
-        }
+        Some(row) => format!("{found}, and rows with {}", names(row)),
         None => found,
     }
 }

@@ -96,6 +96,7 @@ fn lines<T: DeserializeOwned>(
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct Hypothesis {
     question_id: String,
     #[serde(default)]
@@ -136,6 +137,7 @@ fn longmemeval(lines: &[(String, Hypothesis)], notes: &mut Notes) -> Results {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct BenchLine {
     source: String,
     instance_id: String,

@@ -100,7 +100,11 @@ impl Oddity {
 
 /// Gathers findings while files are read.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(pub(crate) BTreeMap<Oddity, Findings>);
+pub(crate) struct Notes {
+    pub(crate) oddities: BTreeMap<Oddity, Findings>,
+    /// The file that is read, where there are several.
+    pub(crate) file: Option<String>,
+}
 
 impl Notes {
     pub(crate) fn add(&mut self, oddity: Oddity, place: &str) {
@@ -112,10 +116,13 @@ impl Notes {
     }
 
     fn push(&mut self, oddity: Oddity, place: &str, detail: Option<String>) {
-        let findings = self.0.entry(oddity).or_default();
+        let findings = self.oddities.entry(oddity).or_default();
         findings.count += 1;
         if findings.first.len() < Findings::KEPT {
-            let place = place.to_owned();
+            let place = match &self.file {
+                Some(file) => format!("{file} {place}"),
+                None => place.to_owned(),
+            };
             findings.first.push(Finding { place, detail });
         }
     }

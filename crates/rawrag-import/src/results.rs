@@ -88,6 +88,7 @@ impl<T> Pairs<Vec<T>> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct Mem0Row {
     question: String,
     #[serde(default)]
@@ -142,6 +143,7 @@ fn mirix(file: Mirix, notes: &mut Notes) -> Results {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct EvermemosRow {
     question: String,
     #[serde(default)]
@@ -189,6 +191,7 @@ struct Metadata {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct EvalRow {
     question_id: Option<String>,
     question: String,
@@ -222,6 +225,7 @@ fn eval_results(file: EvalResults, notes: &mut Notes) -> Results {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct ZepRow {
     question: String,
     #[serde(default)]
@@ -309,7 +313,7 @@ pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, I
         let at = error.path().to_string();
         let problem = match at.as_str() {
             "." | "?" => problem(error.inner()),
-            at => format!("{at}: {}", problem(error.inner())),
+            at => format!("{}: {}", row::short(at), problem(error.inner())),
         };
         damaged(path, 0, error.inner(), problem)
     })?;

@@ -66,6 +66,7 @@ pub fn import(job: &Job<'_>) -> Result<Imported, ImportError> {
     let mut missing = BTreeMap::new();
     let mut records = Records::default();
     for (repetition, (path, results)) in (0..).zip(&files.results) {
+        notes.file = (files.results.len() > 1).then(|| name(path));
         let row_of = questions.join(path, &results.rows, &mut notes)?;
         questions.add_missing(&row_of, &mut missing);
         for (question, row) in questions.all.iter().zip(row_of) {
@@ -74,6 +75,7 @@ pub fn import(job: &Job<'_>) -> Result<Imported, ImportError> {
             }
         }
     }
+    notes.file = None;
     records.note_uneven(&mut notes);
     let report = Report {
         format: files.format,
@@ -86,7 +88,7 @@ pub fn import(job: &Job<'_>) -> Result<Imported, ImportError> {
         answers: tally(records.answers.iter().map(|a| word(&a.outcome))),
         judgments: tally(records.judgments.iter().map(|j| word(&j.outcome))),
         questions_from_results: job.benchmark_file.is_none(),
-        oddities: notes.0,
+        oddities: notes.oddities,
     };
     let manifest = manifest(job, &files, &questions, &records, &report, data);
     Ok(Imported {
@@ -108,6 +110,7 @@ impl Files {
         let mut first: Option<(&PathBuf, Format)> = None;
         let (mut read, mut results, mut responses) = (Vec::new(), Vec::new(), Vec::new());
         for path in job.files {
+            notes.file = (job.files.len() > 1).then(|| name(path));
             let text = lines::load(path)?;
             let (format, part) = lines::read(path, &text, job.format, notes)?;
             let (earlier, expected) = *first.get_or_insert((path, format));
@@ -137,6 +140,7 @@ impl Files {
             return Err(ImportError::NoFiles);
         };
         for (path, of_file) in responses {
+            notes.file = Some(name(path));
             match results.as_mut_slice() {
                 [(_, graded)] => results::add_responses(&mut graded.rows, of_file, notes),
                 _ => return Err(ImportError::ResponsesAlone(path.clone())),

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use rawrag_records::{
-    Code, Data, Expected, History, Key, Machine, Manifest, Phase, Record, RecordError, Retrieval,
-    Run, SCHEMA_VERSION, System,
+    Answer, AnswerOutcome, Code, Data, Expected, History, Judgment, JudgmentOutcome, Key, Machine,
+    Manifest, Phase, Record, RecordError, Retrieval, Run, SCHEMA_VERSION, System,
 };
 use serde_json::json;
 
@@ -208,6 +208,95 @@ fn schemas_name_every_field_of_their_records() {
     }
     check(&retrieval("q"));
     check(&history());
+    check(&answer("q", 0));
+    check(&judgment("q", 0, 0));
+}
+
+fn answer(question: &str, repetition: u32) -> Answer {
+    Answer {
+        benchmark: "locomo".into(),
+        source: None,
+        conversation: "conv-0".into(),
+        question: question.into(),
+        phase: None,
+        kind: "temporal".into(),
+        repetition,
+        outcome: AnswerOutcome::Answered,
+        text: Some("in May \u{2028}".into()),
+        words: Some(2),
+        error: None,
+        model: Some("reader-1".into()),
+        prompt_sha256: None,
+        input_tokens: Some(812),
+        output_tokens: None,
+        milliseconds: Some(20.5),
+    }
+}
+
+fn judgment(question: &str, repetition: u32, judge_repetition: u32) -> Judgment {
+    Judgment {
+        benchmark: "locomo".into(),
+        source: None,
+        conversation: "conv-0".into(),
+        question: question.into(),
+        phase: None,
+        kind: "temporal".into(),
+        repetition,
+        judge: "judge-1".into(),
+        judge_repetition,
+        outcome: JudgmentOutcome::Unparsed,
+        score: Some(0.5),
+        reply: Some("it depends".into()),
+        error: None,
+        prompt_sha256: None,
+    }
+}
+
+/// Two questions, each answered twice, each answer graded twice.
+fn judged_run(folder: &Path) -> (Run, Vec<Answer>, Vec<Judgment>) {
+    let mut manifest = manifest(&[retrieval("q0"), retrieval("q1")]);
+    manifest.expected = manifest.expected.answered(2).judged("judge-1", 2);
+    let pairs = || ["q0", "q1"].into_iter().flat_map(|q| [(q, 0), (q, 1)]);
+    let answers = pairs().map(|(q, again)| answer(q, again)).collect();
+    let judgments = pairs().flat_map(|(q, again)| [judgment(q, again, 0), judgment(q, again, 1)]);
+    let judgments = judgments.collect();
+    (Run::resume(folder, manifest).unwrap(), answers, judgments)
+}
+
+#[test]
+fn a_run_is_complete_with_every_repetition_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, answers, judgments) = judged_run(folder.path());
+    run.appender().unwrap().0.append_all(&answers).unwrap();
+    let (mut appender, _) = run.appender::<Judgment>().unwrap();
+    appender.append_all(&judgments[1..]).unwrap();
+    let error = run.read_complete().unwrap_err();
+    assert!(
+        matches!(error, RecordError::Incomplete { kind: "judgments", found: 1, expected: 2, .. }),
+        "{error}"
+    );
+    // The same repetition again is an error, and nothing of the batch is written.
+    let twice = [judgments[0].clone(), judgments[1].clone()];
+    let error = appender.append_all(&twice).unwrap_err();
+    assert!(matches!(error, RecordError::Duplicate { .. }), "{error}");
+    appender.append(&judgments[0]).unwrap();
+    let complete = run.read_complete().unwrap();
+    assert_eq!((complete.answers.len(), complete.judgments.len()), (4, 8));
+    // One more than the run was begun for is no silent surplus.
+    appender.append(&judgment("q0", 0, 2)).unwrap();
+    let error = run.read_complete().unwrap_err();
+    assert!(error.to_string().contains("answer 0 by judge-1 2"), "{error}");
+}
+
+#[test]
+fn a_run_that_only_retrieves_is_still_complete_and_its_manifest_unchanged() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::resume(folder.path(), manifest(&[retrieval("q0")])).unwrap();
+    run.appender().unwrap().0.append(&retrieval("q0")).unwrap();
+    assert_eq!(run.read_complete().unwrap().retrievals.len(), 1);
+    let text = fs::read_to_string(folder.path().join("manifest.json")).unwrap();
+    assert!(!text.contains("\"answers\"") && !text.contains("\"judgments\""), "{text}");
+    assert_eq!(run.manifest().import(), None);
 }
 
 fn history() -> History {
@@ -238,4 +327,13 @@ fn packing_keeps_every_value() {
     let run = Run::open(folder.path()).unwrap();
     assert_eq!(run.read::<Retrieval>().unwrap(), records);
     assert_eq!(run.read::<History>().unwrap(), [history()]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let (run, mut answers, judgments) = judged_run(folder.path());
+    answers[1].text = None;
+    let write = |name: &str| folder.path().join(name);
+    rawrag_records::frames::write(&write("answers.parquet"), &answers).unwrap();
+    rawrag_records::frames::write(&write("judgments.parquet"), &judgments).unwrap();
+    let complete = run.read_complete().unwrap();
+    assert_eq!((complete.answers, complete.judgments), (answers, judgments));
 }
