@@ -143,7 +143,10 @@ fn first_row(conversations: &Value) -> Option<&Value> {
 
 fn describe(fields: &Map<String, Value>, row: Option<&Value>) -> String {
     let names = |fields: &Map<String, Value>| {
-        let first = fields.keys().take(8).map(|name| format!("`{}`", short(name)));
+        let first = fields
+            .keys()
+            .take(8)
+            .map(|name| format!("`{}`", short(name)));
         first.collect::<Vec<_>>().join(", ")
     };
     if fields.is_empty() {

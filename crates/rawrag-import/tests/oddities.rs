@@ -566,7 +566,10 @@ fn longmemeval_hypotheses_are_joined_by_id_graded_or_not() {
     assert_eq!(found(&torn, Oddity::LineTorn), 1);
     assert_eq!(torn.report.missing["multi-session"].first, ["q1"]);
     // Damage anywhere else is an error.
-    let damaged = graded.replace("\"hypothesis\":\"Monday\",\"question_id\":\"q1\"", "\"hypothesis\":Monday");
+    let damaged = graded.replace(
+        "\"hypothesis\":\"Monday\",\"question_id\":\"q1\"",
+        "\"hypothesis\":Monday",
+    );
     insta::assert_snapshot!(case(damaged).refusal(), @"");
 }
 

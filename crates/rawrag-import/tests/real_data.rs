@@ -19,6 +19,7 @@ const BASELINES: &str = "locomo/results/mirix/baselines/mem0/evaluation/eval_res
 const FULL_CONTEXT: &str = "locomo/results/dial481-full-context/results";
 
 /// Where the shared files are; says so and gives nothing where they are not.
+#[expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 fn shared() -> Option<PathBuf> {
     let folder = std::env::var_os("RAWRAG_SHARED").map(PathBuf::from);
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");

@@ -85,30 +85,51 @@ fn write(folder: &Path, judges: &[&str], judgments: usize) {
     let manifest = Manifest {
         schema: SCHEMA_VERSION,
         name: "judged".into(),
-        system: System { name: "s".into(), version: "1".into() },
+        system: System {
+            name: "s".into(),
+            version: "1".into(),
+        },
         benchmark: "locomo".into(),
-        data: Data { sha256: "ab".into(), release: None },
-        expected: judges.iter().fold(expected, |expected, judge| expected.judged(judge, 3)),
+        data: Data {
+            sha256: "ab".into(),
+            release: None,
+        },
+        expected: judges
+            .iter()
+            .fold(expected, |expected, judge| expected.judged(judge, 3)),
         settings: serde_json::json!({}),
         models: Default::default(),
         prompts: Default::default(),
         seed: 0,
-        code: Code { version: "0".into(), sources: "cd".into() },
+        code: Code {
+            version: "0".into(),
+            sources: "cd".into(),
+        },
         machine: Machine::default(),
         started: "2026-01-01T00:00:00Z".into(),
     };
     let run = Run::resume(folder, manifest).unwrap();
     // Written backwards: the order of work does not matter.
-    let answers = || (0..3).rev().flat_map(|question| [(question, 1), (question, 0)]);
+    let answers = || {
+        (0..3)
+            .rev()
+            .flat_map(|question| [(question, 1), (question, 0)])
+    };
     let mut all = Vec::new();
     for (question, repetition) in answers() {
         for judge in judges {
             all.extend((0..3).map(|again| judgment(question, repetition, judge, again)));
         }
     }
-    let answers: Vec<Answer> = answers().map(|(q, repetition)| answer(q, repetition)).collect();
+    let answers: Vec<Answer> = answers()
+        .map(|(q, repetition)| answer(q, repetition))
+        .collect();
     run.appender().unwrap().0.append_all(&answers).unwrap();
-    run.appender().unwrap().0.append_all(&all[..judgments]).unwrap();
+    run.appender()
+        .unwrap()
+        .0
+        .append_all(&all[..judgments])
+        .unwrap();
 }
 
 fn with_run<T>(judges: &[&str], judgments: usize, check: impl FnOnce(&RunState) -> T) -> T {
@@ -126,11 +147,16 @@ fn value(outputs: &Outputs, metric: &str, kinds: &[&str]) -> Value {
 #[test]
 fn accuracy_counts_unparsed_and_failed_judgments_as_not_correct() {
     with_run(&["judge-1"], 18, |state| {
-        let RunState::Complete(outputs) = state else { panic!("{state:?}") };
+        let RunState::Complete(outputs) = state else {
+            panic!("{state:?}")
+        };
         let is = |metric: &str, kinds: &[&str], expected: f64, n: usize| {
             let found = value(outputs, metric, kinds);
             let difference = found.value.unwrap() - expected;
-            assert!(difference.abs() < 1e-12 && found.n == n, "{metric}: {found:?}");
+            assert!(
+                difference.abs() < 1e-12 && found.n == n,
+                "{metric}: {found:?}"
+            );
         };
         is("judge.accuracy", &[], 10.0 / 18.0, 3);
         is("judge.accuracy", &["single-hop"], 5.0 / 12.0, 2);
@@ -141,15 +167,27 @@ fn accuracy_counts_unparsed_and_failed_judgments_as_not_correct() {
         is("questions", &[], 3.0, 3);
         is("answer.words.mean", &[], (0.5 + 10.5 + 20.0) / 3.0, 3);
         is("answer.words.median", &[], 10.5, 3);
-        let needs = Named::parse("recall.any@5").unwrap().over(outputs, &[]).unwrap_err();
-        assert_eq!(needs.to_string(), "the run's retrievals, which are not on record");
+        let needs = Named::parse("recall.any@5")
+            .unwrap()
+            .over(outputs, &[])
+            .unwrap_err();
+        assert_eq!(
+            needs.to_string(),
+            "the run's retrievals, which are not on record"
+        );
     });
 }
 
 #[test]
 fn a_run_that_lacks_one_judgment_has_no_accuracy() {
     with_run(&["judge-1"], 17, |state| {
-        let incomplete = matches!(state, RunState::Incomplete { found: 2, expected: 3 });
+        let incomplete = matches!(
+            state,
+            RunState::Incomplete {
+                found: 2,
+                expected: 3
+            }
+        );
         assert!(incomplete, "{state:?}");
     });
 }
@@ -157,8 +195,16 @@ fn a_run_that_lacks_one_judgment_has_no_accuracy() {
 #[test]
 fn judgments_of_two_judges_are_not_mixed() {
     with_run(&["judge-1", "judge-2"], 36, |state| {
-        let RunState::Complete(outputs) = state else { panic!("{state:?}") };
-        let needs = Named::parse("judge.accuracy").unwrap().over(outputs, &[]).unwrap_err();
-        assert_eq!(needs.to_string(), "judgments of one judge; these are by judge-1, judge-2");
+        let RunState::Complete(outputs) = state else {
+            panic!("{state:?}")
+        };
+        let needs = Named::parse("judge.accuracy")
+            .unwrap()
+            .over(outputs, &[])
+            .unwrap_err();
+        assert_eq!(
+            needs.to_string(),
+            "judgments of one judge; these are by judge-1, judge-2"
+        );
     });
 }

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::path::Path;
 
 use polars::prelude::*;
-use serde_json::{Map, Value};
+use serde::de::value::MapDeserializer;
+use serde_json::Value;
 
 use crate::run::write_aside;
 use crate::{Column as Kind, Record, RecordError};
@@ -48,24 +49,25 @@ pub fn read<R: Record>(path: &Path) -> Result<Vec<R>, RecordError> {
     let frame = ParquetReader::new(file)
         .finish()
         .map_err(|e| column_error(path, "all", e))?;
-    let mut rows = vec![Map::new(); frame.height()];
+    let mut columns = Vec::new();
     for &(name, kind, _) in R::SCHEMA.columns {
         let column = frame
             .column(name)
             .map_err(|e| column_error(path, name, e))?;
         let values = values(column, kind).map_err(|e| column_error(path, name, e))?;
-        for (row, value) in rows.iter_mut().zip(values) {
-            row.insert(name.to_owned(), value);
-        }
+        columns.push((name, values.into_iter()));
     }
-    let parse = |(line, row)| {
-        serde_json::from_value(Value::Object(row)).map_err(|source| RecordError::Damaged {
+    let row = |line| {
+        let fields = columns
+            .iter_mut()
+            .map(|(name, values)| (*name, values.next().unwrap_or_default()));
+        R::deserialize(MapDeserializer::new(fields)).map_err(|source| RecordError::Damaged {
             path: path.to_owned(),
             line,
             source,
         })
     };
-    (1..).zip(rows).map(parse).collect()
+    (1..=frame.height()).map(row).collect()
 }
 
 fn column_error(path: &Path, column: &str, problem: impl ToString) -> RecordError {

@@ -272,7 +272,15 @@ fn a_run_is_complete_with_every_repetition_once() {
     appender.append_all(&judgments[1..]).unwrap();
     let error = run.read_complete().unwrap_err();
     assert!(
-        matches!(error, RecordError::Incomplete { kind: "judgments", found: 1, expected: 2, .. }),
+        matches!(
+            error,
+            RecordError::Incomplete {
+                kind: "judgments",
+                found: 1,
+                expected: 2,
+                ..
+            }
+        ),
         "{error}"
     );
     // The same repetition again is an error, and nothing of the batch is written.
@@ -285,7 +293,10 @@ fn a_run_is_complete_with_every_repetition_once() {
     // One more than the run was begun for is no silent surplus.
     appender.append(&judgment("q0", 0, 2)).unwrap();
     let error = run.read_complete().unwrap_err();
-    assert!(error.to_string().contains("answer 0 by judge-1 2"), "{error}");
+    assert!(
+        error.to_string().contains("answer 0 by judge-1 2"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -295,7 +306,10 @@ fn a_run_that_only_retrieves_is_still_complete_and_its_manifest_unchanged() {
     run.appender().unwrap().0.append(&retrieval("q0")).unwrap();
     assert_eq!(run.read_complete().unwrap().retrievals.len(), 1);
     let text = fs::read_to_string(folder.path().join("manifest.json")).unwrap();
-    assert!(!text.contains("\"answers\"") && !text.contains("\"judgments\""), "{text}");
+    assert!(
+        !text.contains("\"answers\"") && !text.contains("\"judgments\""),
+        "{text}"
+    );
     assert_eq!(run.manifest().import(), None);
 }
 
