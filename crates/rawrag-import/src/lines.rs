@@ -87,7 +87,7 @@ fn lines<T: DeserializeOwned>(
                 notes.add(Oddity::LineTorn, &place);
             }
             Err(error) => {
-                let problem = short(&error.to_string());
+                let problem = results::problem(&error);
                 return Err(results::damaged(path, number - 1, &error, problem));
             }
         }

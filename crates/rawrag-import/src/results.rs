@@ -324,7 +324,7 @@ pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, I
 }
 
 /// The error without its position, which is named apart.
-fn problem(error: &serde_json::Error) -> String {
+pub(crate) fn problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     text.strip_suffix(&place).unwrap_or(&text).to_owned()

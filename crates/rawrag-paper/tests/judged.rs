@@ -9,6 +9,11 @@ use std::path::Path;
 
 use rawrag_paper::metric::{Named, Value};
 use rawrag_paper::{Outputs, RunState, Runs};
+#[cfg(feature = "frames")]
+use rawrag_paper::{
+    Table,
+    definition::{self, What},
+};
 use rawrag_records::JudgmentOutcome::{self, Correct, Failed, Unparsed, Wrong};
 use rawrag_records::{
     Answer, AnswerOutcome, Code, Data, Expected, Judgment, Key, Machine, Manifest, Run,
@@ -207,4 +212,46 @@ fn judgments_of_two_judges_are_not_mixed() {
             "judgments of one judge; these are by judge-1, judge-2"
         );
     });
+}
+
+/// Memobase's published table comes out of its files exactly, under its own names.
+#[cfg(feature = "frames")]
+#[test]
+fn memobase_table_is_reproduced_in_every_cell() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let tables = definition::find(&workspace.join("paper-tables"), What::Table).unwrap();
+    let place = definition::choose(&tables, What::Table, "ours:4").unwrap();
+    let mut runs = Runs::new(&workspace.join("data/runs"));
+    let table = Table::evaluate(&place.load().unwrap(), &mut runs).unwrap();
+    let cells: Vec<_> = table.rows.iter().flat_map(|row| &row.cells).collect();
+    assert_eq!(cells.len(), 10);
+    for cell in cells {
+        let printed = cell.published.to_string();
+        assert_eq!(cell.difference, Some(0.0), "{printed}: {:?}", cell.measured);
+    }
+}
+
+/// The licences of LoCoMo and of some sources do not let text be passed on.
+#[cfg(feature = "frames")]
+#[test]
+fn committed_imports_hold_no_text() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/runs");
+    let mut imports = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let run = Run::open(&entry.unwrap().path()).unwrap();
+        let Some(import) = run.manifest().import() else {
+            continue;
+        };
+        let records = run.read_complete().unwrap();
+        assert!(!import.text);
+        assert!(
+            records
+                .answers
+                .iter()
+                .all(|a| a.text.is_none() && a.error.is_none())
+        );
+        assert!(records.judgments.iter().all(|j| j.reply.is_none()));
+        imports += 1;
+    }
+    assert_eq!(imports, 14);
 }
