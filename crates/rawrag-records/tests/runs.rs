@@ -253,20 +253,20 @@ fn judgment(question: &str, repetition: u32, judge_repetition: u32) -> Judgment 
 }
 
 /// Two questions, each answered twice, each answer graded twice.
-fn judged_run(folder: &Path) -> (Run, Vec<Answer>, Vec<Judgment>) {
+fn judged_run(folder: &Path) -> Result<(Run, Vec<Answer>, Vec<Judgment>), RecordError> {
     let mut manifest = manifest(&[retrieval("q0"), retrieval("q1")]);
     manifest.expected = manifest.expected.answered(2).judged("judge-1", 2);
     let pairs = || ["q0", "q1"].into_iter().flat_map(|q| [(q, 0), (q, 1)]);
     let answers = pairs().map(|(q, again)| answer(q, again)).collect();
     let judgments = pairs().flat_map(|(q, again)| [judgment(q, again, 0), judgment(q, again, 1)]);
     let judgments = judgments.collect();
-    (Run::resume(folder, manifest).unwrap(), answers, judgments)
+    Ok((Run::resume(folder, manifest)?, answers, judgments))
 }
 
 #[test]
 fn a_run_is_complete_with_every_repetition_once() {
     let folder = tempfile::tempdir().unwrap();
-    let (run, answers, judgments) = judged_run(folder.path());
+    let (run, answers, judgments) = judged_run(folder.path()).unwrap();
     run.appender().unwrap().0.append_all(&answers).unwrap();
     let (mut appender, _) = run.appender::<Judgment>().unwrap();
     appender.append_all(&judgments[1..]).unwrap();
@@ -343,7 +343,7 @@ fn packing_keeps_every_value() {
     assert_eq!(run.read::<History>().unwrap(), [history()]);
 
     let folder = tempfile::tempdir().unwrap();
-    let (run, mut answers, judgments) = judged_run(folder.path());
+    let (run, mut answers, judgments) = judged_run(folder.path()).unwrap();
     answers[1].text = None;
     let write = |name: &str| folder.path().join(name);
     rawrag_records::frames::write(&write("answers.parquet"), &answers).unwrap();
