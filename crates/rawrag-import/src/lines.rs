@@ -7,18 +7,20 @@ use rawrag_records::JudgmentOutcome;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::report::{Notes, Oddity};
 use crate::results::{self, Part};
 use crate::row::{self, Grade, Reply, Results, Row, short};
 use crate::{Format, ImportError};
 
-/// A file's bytes as text.
-pub(crate) fn load(path: &Path) -> Result<String, ImportError> {
+/// A file as text, without a byte order mark, and the sha256 of its bytes.
+pub(crate) fn load(path: &Path) -> Result<(String, String), ImportError> {
     let bytes = fs::read(path).map_err(|source| ImportError::Io {
         path: path.to_owned(),
         source,
     })?;
+    let sha256 = hex(&Sha256::digest(&bytes));
     let text = String::from_utf8(bytes).map_err(|error| {
         let byte = error.utf8_error().valid_up_to();
         let before = error.as_bytes().get(..byte).unwrap_or_default();
@@ -30,8 +32,12 @@ pub(crate) fn load(path: &Path) -> Result<String, ImportError> {
     })?;
     match text.trim_start_matches('\u{feff}') {
         text if text.trim().is_empty() => Err(ImportError::Empty(path.to_owned())),
-        text => Ok(text.to_owned()),
+        text => Ok((text.to_owned(), sha256)),
     }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads a file in the format named, or else in the one it is told to be.

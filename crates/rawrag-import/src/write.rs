@@ -9,7 +9,7 @@ use rawrag_records::{
 use sha2::{Digest, Sha256};
 
 use crate::join::{Question, Questions};
-use crate::lines;
+use crate::lines::{self, hex};
 use crate::report::{Notes, Oddity, Report};
 use crate::results::{self, Part};
 use crate::row::{Grade, Results, Row};
@@ -111,7 +111,7 @@ impl Files {
         let (mut read, mut results, mut responses) = (Vec::new(), Vec::new(), Vec::new());
         for path in job.files {
             notes.file = (job.files.len() > 1).then(|| name(path));
-            let text = lines::load(path)?;
+            let (text, sha256) = lines::load(path)?;
             let (format, part) = lines::read(path, &text, job.format, notes)?;
             let (earlier, expected) = *first.get_or_insert((path, format));
             if format != expected {
@@ -124,12 +124,7 @@ impl Files {
             }
             read.push(ImportedFile {
                 name: name(path),
-                sha256: hex(&Sha256::digest(fs::read(path).map_err(|source| {
-                    ImportError::Io {
-                        path: path.clone(),
-                        source,
-                    }
-                })?)),
+                sha256,
             });
             match part {
                 Part::Results(of_file) => results.push((path.clone(), of_file)),
@@ -432,8 +427,4 @@ fn name(path: &Path) -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
