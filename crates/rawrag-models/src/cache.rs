@@ -168,8 +168,8 @@ pub enum CacheError {
     },
     /// A segment is not what was written.
     #[error(
-        "{}: damaged at byte {offset}: {reason}; `cache verify` lists all damage, `cache export` \
-         saves what is whole", segment.display()
+        "{}: damaged at byte {offset}: {reason}; restore the file, or move it away and its calls are \
+         made again", segment.display()
     )]
     Damaged {
         /// The segment.

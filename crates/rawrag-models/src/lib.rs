@@ -1,7 +1,7 @@
 //! Models that turn text into numbers: sentence embeddings, token vectors and relevance scores,
 //! computed on this machine from weights that were fetched once. With the feature `remote`, also
-//! models behind services, which reply and decide besides: [`remote`](crate::remote), with a
-//! [`cache`](crate::cache) of their replies and a ledger of their [`prices`](crate::prices).
+//! models behind services, which reply and decide besides: `remote`, with a
+//! `cache` of their replies and a ledger of their `prices`.
 //!
 //! The traits ([`Embedder`], [`TokenEncoder`], [`Reranker`]) are what retrieval is written against;
 //! [`Minilm`] and [`CrossEncoder`] implement them with a BERT forward pass in single precision, and

@@ -781,6 +781,9 @@ mod tests {
             ),
             row(Stage::Answer, Attempt::Cached, Some(tokens_of(2000, 100))),
         ];
+        // As a run records them.
+        let lines = rows.map(|row| serde_json::to_string(&row).unwrap());
+        let rows = lines.map(|line| serde_json::from_str::<UsageRow>(&line).unwrap());
         let totals: Totals = rows.iter().collect();
         let (_, _, sum) = totals.iter().next().unwrap();
         let counts = (sum.refused, sum.unknown, sum.answered, sum.cached);

@@ -5,6 +5,11 @@
 //! opening a cache of 100,000 entries. Each of the first two is set beside what a bare HTTP client
 //! gets out of the same server, which is the most that any client could.
 
+#[allow(dead_code, reason = "the tests use the rest")]
+#[expect(
+    clippy::unwrap_used,
+    reason = "a bench without its server has nothing to measure"
+)]
 #[path = "../../tests/remote/server.rs"]
 mod server;
 
@@ -146,9 +151,8 @@ fn no_tls() -> Result<rustls::ClientConfig> {
 
 /// Takes one of what is left.
 fn take(left: &AtomicUsize) -> bool {
-    let taken = left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-        left.checked_sub(1)
-    });
+    let order = Ordering::Relaxed;
+    let taken = left.fetch_update(order, order, |left| left.checked_sub(1));
     taken.is_ok()
 }
 

@@ -6,12 +6,14 @@
 //! covers, key and offset of every record in them, and the first 8 bytes of SHA-256 over all that.
 
 use std::{
+    cell::RefCell,
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
 use sha2::{Digest, Sha256};
+use zstd::bulk::Compressor;
 
 use super::{CacheError, Entry, Key, Mode};
 
@@ -206,9 +208,21 @@ fn checksum(parts: &[&[u8]]) -> [u8; 8] {
     sum
 }
 
+thread_local! {
+    /// Making one takes longer than what it does for an entry.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+}
+
 /// A record's bytes.
 pub(super) fn pack(key: &Key, entry: &Entry) -> io::Result<Vec<u8>> {
-    let payload = zstd::bulk::compress(&serde_json::to_vec(entry)?, LEVEL)?;
+    let json = serde_json::to_vec(entry)?;
+    let payload = COMPRESSOR.with_borrow_mut(|compressor| {
+        let compressor = match compressor {
+            Some(compressor) => compressor,
+            None => compressor.insert(Compressor::new(LEVEL)?),
+        };
+        compressor.compress(&json)
+    })?;
     let length = u32::try_from(payload.len())
         .map_err(|_| io::Error::other("a reply of more than 4 GiB cannot be kept"))?;
     let mut bytes = Vec::with_capacity(HEADER + payload.len());

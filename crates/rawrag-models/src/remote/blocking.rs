@@ -6,7 +6,7 @@ use super::{Pending, RemoteEmbedder, RemoteError, RemoteReranker};
 use crate::{Embedder, Embeddings, ModelError, ModelIdentity, Reranker, Scores};
 
 /// A remote model as one that computes here: it runs its calls on threads of its own and waits for
-/// them. Any number of threads may use it at once; an asynchronous task may not, and gets an error.
+/// them. Any number of threads may use it at once; an asynchronous task may not, and gets an error; nor may it be dropped in one.
 #[derive(Debug)]
 pub struct Blocking<M> {
     model: M,

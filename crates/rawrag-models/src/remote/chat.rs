@@ -369,7 +369,7 @@ fn outcome(finish: Option<&str>, message: ReplyMessage) -> ChatOutcome {
     }
 }
 
-/// The error that a blocking or listwise use of a chat model gives for anything but an answer.
+/// The text of an answer, or the error that a use which needs one gives for any other outcome.
 pub(super) fn answer_of(model: &str, outcome: ChatOutcome) -> Result<String, RemoteError> {
     let (reason, reply) = match outcome {
         ChatOutcome::Answered(text) => return Ok(text),

@@ -175,8 +175,9 @@ impl RemoteEmbedder for EmbeddingClient {
                 batches.push(Box::pin(self.batch(&fitted, range)));
             }
             let rows = all(batches, self.service.concurrency()).await?;
+            let rows: Vec<Vec<f32>> = rows.into_iter().flatten().collect();
             Ok(Embeddings {
-                vectors: rows.into_iter().flatten().flatten().collect(),
+                vectors: rows.concat(),
                 dimension: self.settings.dimension,
                 truncated: fitted.cut,
             })

@@ -189,7 +189,7 @@ impl Service {
         let _turn = turn.lock().await;
         let _leave = Leave { service: self, key };
         if let Some(entry) = cache.get(&key)? {
-            return self.from_cache(call, &url, entry, &read);
+            return self.read_kept(call, &url, entry, &read);
         }
         if cache.mode() == Mode::ReadOnly {
             let address = url.into();
@@ -202,7 +202,8 @@ impl Service {
         Ok((fetched.value, fetched.served))
     }
 
-    fn from_cache<T>(
+    /// The value of a kept reply.
+    fn read_kept<T>(
         &self,
         call: &Call<'_>,
         url: &Url,
@@ -460,9 +461,10 @@ impl Service {
         let status = response.status().as_u16();
         let header = |name| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
         let pause = retry_after(header, self.session.clock.wall());
-        let mut bytes = Vec::new();
+        let limit = self.limits.reply_bytes;
+        let announced = response.content_length().unwrap_or(0);
+        let mut bytes = Vec::with_capacity(limit.min(announced as usize));
         while let Some(part) = response.chunk().await.map_err(trouble)? {
-            let limit = self.limits.reply_bytes;
             if bytes.len() + part.len() > limit {
                 return Err(Trouble::TooLong { limit });
             }

@@ -13,7 +13,8 @@ use super::RemoteError;
 pub enum Provider {
     /// OpenAI.
     Openai,
-    /// Azure OpenAI. The address is the deployment's, with its `api-version` as query.
+    /// Azure OpenAI. The address is a deployment's, with its `api-version` as query, or that of the
+    /// resource, whose `/openai/v1` is then used.
     Azure,
     /// OpenRouter.
     Openrouter,
@@ -169,7 +170,10 @@ impl Settings {
             .or_else(from_environment)
             .or_else(|| provider.default_address().map(str::to_owned))
             .ok_or_else(|| setting("address", "is missing; this provider has no usual one"))?;
-        let address = Address::parse(&address)?;
+        let mut address = Address::parse(&address)?;
+        if provider == Provider::Azure && address.0.path() == "/" {
+            address.0.set_path("/openai/v1");
+        }
         let variable = provider.key_variable().filter(|_| usual);
         let (key, source) = match (&self.key_env, &self.key_file, variable) {
             (Some(_), Some(_), _) => {
@@ -393,9 +397,10 @@ impl Secret {
         Ok(Self(key.into()))
     }
 
-    /// `text` with [`Secret::MARK`] wherever it spells the key.
+    /// `text` with [`Secret::MARK`] wherever it spells the key. A key of fewer than 8 characters is a
+    /// placeholder, as local servers ask for, and stays: it may be an ordinary word.
     pub fn redact(&self, text: String) -> String {
-        match text.contains(&self.0) {
+        match self.0.len() >= 8 && text.contains(&self.0) {
             true => text.replace(&self.0, Self::MARK),
             false => text,
         }
@@ -497,13 +502,26 @@ mod tests {
     }
 
     #[test]
+    fn an_azure_resource_stands_for_its_openai_path() {
+        let mut settings = Settings::new(Provider::Azure).at("https://x.openai.azure.com");
+        settings.key_env = Some("MINE".into());
+        let address = resolve(&settings).unwrap().address().to_string();
+        assert_eq!(address, "https://x.openai.azure.com/openai/v1");
+    }
+
+    #[test]
     fn a_key_is_never_shown() {
         let mut settings = Settings::new(Provider::Openai);
         settings.key_env = Some("MINE".into());
         let endpoint = resolve(&settings).unwrap();
         assert!(!format!("{endpoint:?}").contains("sk-mine"));
-        let secret = Secret::new("sk-mine").unwrap();
-        assert_eq!(secret.redact("bad key sk-mine.".into()), "bad key [key].");
+        let secret = Secret::new("sk-mine-alone").unwrap();
+        assert_eq!(
+            secret.redact("bad key sk-mine-alone.".into()),
+            "bad key [key]."
+        );
+        let placeholder = Secret::new("EMPTY").unwrap();
+        assert_eq!(placeholder.redact("EMPTY".into()), "EMPTY");
         Secret::new("two words").unwrap_err();
     }
 

@@ -1,6 +1,13 @@
 //! The response cache: what its key covers, and what survives what.
 
-use std::{collections::HashSet, fs, mem, path::PathBuf};
+use std::{
+    collections::HashSet,
+    fs,
+    io::{BufRead, BufReader},
+    mem,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use proptest::prelude::*;
 use rawrag_models::cache::{
@@ -202,6 +209,61 @@ fn several_writers_share_a_cache() {
         counted.endpoints["http://service/v1/embeddings"].entries,
         100
     );
+}
+
+/// What the test below runs as a process of its own: keeps entries without end and names each once
+/// it is kept.
+#[test]
+#[ignore = "never ends by itself"]
+fn keeps_entries_until_it_is_killed() {
+    let folder = std::env::var_os("RAWRAG_TEST_CACHE").unwrap();
+    let first: u32 = std::env::var("RAWRAG_TEST_FIRST").unwrap().parse().unwrap();
+    let cache = Cache::open(folder.as_ref(), Mode::ReadWrite).unwrap();
+    for number in first.. {
+        cache.put(&entry(number)).unwrap();
+        println!("kept {number}");
+    }
+}
+
+#[test]
+fn killed_processes_lose_nothing_that_they_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    // Two at once, three times over, each stopped in the midst of its work.
+    for (round, lines) in [1, 40, 300].into_iter().enumerate() {
+        let mut children: Vec<_> = (0..2)
+            .map(|child| {
+                let first = round as u32 * 2_000_000 + child * 1_000_000;
+                Command::new(std::env::current_exe().unwrap())
+                    .args(["--ignored", "--exact", "--nocapture"])
+                    .arg("cache::keeps_entries_until_it_is_killed")
+                    .env("RAWRAG_TEST_CACHE", folder.path())
+                    .env("RAWRAG_TEST_FIRST", first.to_string())
+                    .stdout(Stdio::piped())
+                    .spawn()
+                    .unwrap()
+            })
+            .collect();
+        let mut kept = Vec::new();
+        for child in &mut children {
+            let output = BufReader::new(child.stdout.take().unwrap());
+            let named = output.lines().map(Result::unwrap).filter_map(|line| {
+                let (_, number) = line.rsplit_once("kept ")?;
+                Some(number.parse::<u32>().unwrap())
+            });
+            kept.extend(named.take(lines));
+        }
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        let cache = open(&folder);
+        assert_eq!(kept.len(), 2 * lines);
+        for number in kept {
+            let found = cache.get(&request(number).key()).unwrap();
+            assert_eq!(found, Some(entry(number)));
+        }
+    }
+    assert_eq!(verify(folder.path()).unwrap().damage, []);
 }
 
 #[test]

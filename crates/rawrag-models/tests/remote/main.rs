@@ -1,6 +1,12 @@
 //! Clients against a server that misbehaves in every known way. Nothing sleeps: pauses run on a
 //! clock that jumps, and only attempts that are to time out take their few milliseconds.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "what the tests share fails as a test does"
+)]
+
 mod cache;
 mod chat;
 mod clients;

@@ -63,10 +63,6 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    #[allow(
-        dead_code,
-        reason = "the bench uses the same server and never parses a body"
-    )]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
@@ -83,7 +79,6 @@ type Rule = dyn Fn(&Request) -> Answer + Send + Sync;
 
 impl Server {
     /// Starts a server on the current runtime that keeps what it is asked.
-    #[allow(dead_code, reason = "the bench keeps nothing")]
     pub(crate) async fn start(rule: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         Self::serve(rule, true).await
     }
@@ -114,12 +109,10 @@ impl Server {
         server
     }
 
-    #[allow(dead_code, reason = "the bench counts its own calls")]
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
-    #[allow(dead_code, reason = "the bench keeps nothing")]
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.kept.lock().unwrap().clone()
     }
