@@ -482,10 +482,10 @@ impl Service {
     }
 
     fn trouble(&self, error: reqwest::Error) -> Trouble {
-        if error.is_timeout() {
+        let unsent = error.is_connect();
+        if error.is_timeout() && !unsent {
             return Trouble::Timeout;
         }
-        let unsent = error.is_connect();
         let error = error.without_url();
         let mut reason = error.to_string();
         let mut cause = std::error::Error::source(&error);

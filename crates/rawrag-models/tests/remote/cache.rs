@@ -243,9 +243,13 @@ fn killed_processes_lose_nothing_that_they_kept() {
                     .unwrap()
             })
             .collect();
+        // Open until the children are dead, or they would end by themselves.
+        let mut outputs: Vec<_> = children
+            .iter_mut()
+            .map(|child| BufReader::new(child.stdout.take().unwrap()))
+            .collect();
         let mut kept = Vec::new();
-        for child in &mut children {
-            let output = BufReader::new(child.stdout.take().unwrap());
+        for output in &mut outputs {
             let named = output.lines().map(Result::unwrap).filter_map(|line| {
                 let (_, number) = line.rsplit_once("kept ")?;
                 Some(number.parse::<u32>().unwrap())
