@@ -353,10 +353,14 @@ impl Drop for Cache {
 
 const LOCK: &str = "lock";
 
-/// `None` where the folder cannot be written and only reading is asked for: nobody can prune there.
+/// `None` where only reading is asked for and no writer left a lock, as in a committed cache.
 fn shared_lock(folder: &Path, mode: Mode) -> Result<Option<File>, CacheError> {
     let path = folder.join(LOCK);
-    let file = match (open_lock(&path), mode) {
+    let opened = match mode {
+        Mode::ReadWrite => open_lock(&path),
+        Mode::ReadOnly => File::open(&path),
+    };
+    let file = match (opened, mode) {
         (Ok(file), _) => file,
         (Err(_), Mode::ReadOnly) if folder.is_dir() => return Ok(None),
         (Err(source), _) => return Err(CacheError::Io { path, source }),

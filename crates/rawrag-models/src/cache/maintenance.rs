@@ -97,7 +97,7 @@ pub fn verify(folder: &Path) -> Result<Verified, CacheError> {
     let mut verified = Verified::default();
     let mut seen = HashSet::new();
     for path in segment::list(folder)? {
-        let mut segment = Segment::open_file(&path)?;
+        let mut segment = Segment::new(&path);
         let scan = match segment.scan(0) {
             Ok(scan) => scan,
             Err(error) => {

@@ -31,11 +31,12 @@ pub(super) struct Place {
     pub(super) offset: u64,
 }
 
-/// A segment that is open for reading.
+/// A segment to read from. Its file is opened when it is first read, as a cache of many runs has
+/// many segments.
 #[derive(Debug)]
 pub(super) struct Segment {
     path: PathBuf,
-    file: File,
+    file: Option<File>,
 }
 
 /// Every record of a segment, and how many bytes they take with what precedes them.
@@ -62,7 +63,7 @@ impl Segment {
     /// Opens a segment with the places of its records: from its index where that is whole, and by
     /// reading what the index does not cover. Writes the index anew if there was more to read.
     pub(super) fn open(path: &Path, mode: Mode) -> Result<(Self, Vec<(Key, u64)>), CacheError> {
-        let mut segment = Self::open_file(path)?;
+        let mut segment = Self::new(path);
         let length = segment.length()?;
         let (mut places, covered) = match read_index(path) {
             Some((places, covered)) if covered <= length => (places, covered),
@@ -79,12 +80,22 @@ impl Segment {
         Ok((segment, places))
     }
 
-    /// Opens a segment without its index.
-    pub(super) fn open_file(path: &Path) -> Result<Self, CacheError> {
-        Ok(Self {
+    /// A segment without its index.
+    pub(super) fn new(path: &Path) -> Self {
+        Self {
             path: path.to_owned(),
-            file: File::open(path).map_err(CacheError::io(path))?,
-        })
+            file: None,
+        }
+    }
+
+    fn file(&mut self) -> Result<&mut File, CacheError> {
+        match &mut self.file {
+            Some(file) => Ok(file),
+            closed => {
+                let file = File::open(&self.path).map_err(CacheError::io(&self.path))?;
+                Ok(closed.insert(file))
+            }
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -92,16 +103,16 @@ impl Segment {
     }
 
     pub(super) fn length(&self) -> Result<u64, CacheError> {
-        let metadata = self.file.metadata().map_err(CacheError::io(&self.path))?;
+        let metadata = fs::metadata(&self.path).map_err(CacheError::io(&self.path))?;
         Ok(metadata.len())
     }
 
     /// Reads records from byte `from` on, 0 or the end of a record, up to the end or a torn tail.
     pub(super) fn scan(&mut self, from: u64) -> Result<Scan, CacheError> {
         let mut bytes = Vec::new();
-        self.file
-            .seek(SeekFrom::Start(from))
-            .and_then(|_| self.file.read_to_end(&mut bytes))
+        let file = self.file()?;
+        file.seek(SeekFrom::Start(from))
+            .and_then(|_| file.read_to_end(&mut bytes))
             .map_err(CacheError::io(&self.path))?;
         let mut scan = Scan {
             places: Vec::new(),
@@ -132,18 +143,15 @@ impl Segment {
     /// The packed entry at `offset`, checked.
     pub(super) fn read(&mut self, offset: u64) -> Result<Vec<u8>, CacheError> {
         let mut bytes = vec![0; HEADER];
-        self.file
-            .seek(SeekFrom::Start(offset))
-            .and_then(|_| self.file.read_exact(&mut bytes))
+        let file = self.file()?;
+        file.seek(SeekFrom::Start(offset))
+            .and_then(|_| file.read_exact(&mut bytes))
             .map_err(CacheError::io(&self.path))?;
         let Some(length) = payload_length(&bytes) else {
             return Err(self.damaged(offset, "its length is garbled".into()));
         };
-        let path = &self.path;
-        let read = (&mut self.file)
-            .take(length as u64)
-            .read_to_end(&mut bytes)
-            .map_err(CacheError::io(path))?;
+        let rest = self.file()?.take(length as u64).read_to_end(&mut bytes);
+        let read = rest.map_err(CacheError::io(&self.path))?;
         match split_record(&bytes) {
             Ok(Some((record, []))) if read == length => Ok(record.payload.to_vec()),
             Ok(_) => Err(self.damaged(offset, "the entry is cut off".into())),
@@ -271,7 +279,7 @@ impl Writer {
             }
         };
         file.write_all(MAGIC).map_err(CacheError::io(&path))?;
-        let segment = Segment::open_file(&path)?;
+        let segment = Segment::new(&path);
         let writer = Self {
             path,
             file,

@@ -269,66 +269,81 @@ impl Service {
         let (mut attempts, mut of_this_body) = (0, 0);
         while let Some((number, text)) = body {
             let turn = self.enter(url, call.expected).await?;
-            let reservation =
-                self.session
-                    .meter
-                    .admit(call.stage, call.model, url.as_str(), call.expected)?;
-            let sent = clock.now();
-            let began = *began.get_or_insert(sent);
+            let began = *began.get_or_insert_with(|| clock.now());
             attempts += 1;
             of_this_body += 1;
-            let Some(received) = self.unless_stopped(2, self.send(url, text)).await else {
-                return Err(self.stopped(url));
-            };
-            let seconds = clock.now().saturating_sub(sent).as_secs_f64();
-            let failed = match received {
-                Err(trouble) => {
-                    let unsent = matches!(trouble, Trouble::Unreachable(_));
-                    let attempt = if unsent {
-                        Attempt::Unsent
-                    } else {
-                        Attempt::Unknown
-                    };
-                    reservation.settle(attempt, None, seconds);
-                    Failed::of(trouble)
+            let failed = match self.attempt(call, url, text, read).await? {
+                Ok((reply, value, tokens)) => {
+                    return Ok(Fetched {
+                        value,
+                        status: reply.status,
+                        other_body: (number > 0).then(|| text.clone()),
+                        served: Served {
+                            from_cache: false,
+                            attempts,
+                            elapsed: clock.now().saturating_sub(began),
+                            tokens,
+                            raw: reply.text,
+                        },
+                    });
                 }
-                Ok(received) => match self.read(call, url, received, read) {
-                    Ok((reply, value, tokens)) => {
-                        reservation.settle(Attempt::Answered(reply.status), tokens, seconds);
-                        return Ok(Fetched {
-                            value,
-                            status: reply.status,
-                            other_body: (number > 0).then(|| text.clone()),
-                            served: Served {
-                                from_cache: false,
-                                attempts,
-                                elapsed: clock.now().saturating_sub(began),
-                                tokens,
-                                raw: reply.text,
-                            },
-                        });
-                    }
-                    Err(NoAnswer::Malformed(error)) => {
-                        reservation.settle(Attempt::Unknown, None, seconds);
-                        return Err(error);
-                    }
-                    Err(NoAnswer::Failed(failed)) => {
-                        reservation.settle(Attempt::Refused(failed.status), None, seconds);
-                        failed
-                    }
-                },
+                Err(failed) => failed,
             };
+            drop(turn);
             if failed.may_be_the_format() && bodies.peek().is_some() {
                 body = bodies.next();
                 of_this_body = 0;
-                continue;
+            } else {
+                let counts = (attempts, of_this_body);
+                self.pause(url, failed, counts, began, seed).await?;
             }
-            drop(turn);
-            self.pause(url, failed, (attempts, of_this_body), began, seed)
-                .await?;
         }
         // The loop ends by returning; a call has at least one body.
         Err(self.stopped(url))
+    }
+
+    /// Makes one attempt and enters it in the ledger. The outer error ends the call; the inner one
+    /// may pass.
+    async fn attempt<T>(
+        &self,
+        call: &Call<'_>,
+        url: &Url,
+        body: &str,
+        read: &impl Fn(&Reply) -> Result<(T, Option<Tokens>), Unread>,
+    ) -> Result<Result<(Reply, T, Option<Tokens>), Failed>, RemoteError> {
+        let meter = &self.session.meter;
+        let reservation = meter.admit(call.stage, call.model, url.as_str(), call.expected)?;
+        let clock = &self.session.clock;
+        let sent = clock.now();
+        let Some(received) = self.unless_stopped(2, self.send(url, body)).await else {
+            return Err(self.stopped(url));
+        };
+        let seconds = clock.now().saturating_sub(sent).as_secs_f64();
+        let received = match received {
+            Ok(received) => received,
+            Err(trouble) => {
+                let attempt = match trouble {
+                    Trouble::Unreachable(_) => Attempt::Unsent,
+                    _ => Attempt::Unknown,
+                };
+                reservation.settle(attempt, None, seconds);
+                return Ok(Err(Failed::of(trouble)));
+            }
+        };
+        match self.read(call, url, received, read) {
+            Ok((reply, value, tokens)) => {
+                reservation.settle(Attempt::Answered(reply.status), tokens, seconds);
+                Ok(Ok((reply, value, tokens)))
+            }
+            Err(NoAnswer::Failed(failed)) => {
+                reservation.settle(Attempt::Refused(failed.status), None, seconds);
+                Ok(Err(failed))
+            }
+            Err(NoAnswer::Malformed(error)) => {
+                reservation.settle(Attempt::Unknown, None, seconds);
+                Err(error)
+            }
+        }
     }
 
     /// Reads what came back, or says in which way it is no answer.

@@ -273,6 +273,7 @@ fn killed_processes_lose_nothing_that_they_kept() {
 #[test]
 fn a_read_only_cache_writes_nothing() {
     let (folder, _) = killed(3);
+    fs::remove_file(folder.path().join("lock")).unwrap();
     let names = || {
         let entries = fs::read_dir(folder.path()).unwrap();
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
