@@ -87,8 +87,7 @@ pub struct Damage {
     pub reason: String,
 }
 
-/// Reads every entry of the cache in `folder`, ignoring the indexes, and compares each with its
-/// checksum and its key. What follows a damaged length in a segment cannot be read and is not
+/// Reads every entry of the cache in `folder`, and compares each with its checksum and its key. What follows a damaged length in a segment cannot be read and is not
 /// counted.
 ///
 /// # Errors
@@ -105,7 +104,16 @@ pub fn verify(folder: &Path) -> Result<Verified, CacheError> {
                 continue;
             }
         };
-        verified.torn_bytes += segment.length()?.saturating_sub(scan.whole);
+        if segment::covered(&path) > scan.whole {
+            // What an index once covered was whole, so it is not torn.
+            verified.damage.push(Damage {
+                segment: path,
+                offset: scan.whole,
+                reason: "an entry that the index knows is not whole".into(),
+            });
+        } else {
+            verified.torn_bytes += segment.length()?.saturating_sub(scan.whole);
+        }
         for (key, offset) in scan.places {
             match check(&mut segment, key, offset) {
                 Ok(()) => {

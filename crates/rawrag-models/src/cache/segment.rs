@@ -336,6 +336,11 @@ fn write_index(segment: &Path, places: &[(Key, u64)], covered: u64) -> Result<()
     renamed.map(drop).map_err(CacheError::io(&path))
 }
 
+/// How many bytes of a segment its index covers; 0 without one.
+pub(super) fn covered(segment: &Path) -> u64 {
+    read_index(segment).map_or(0, |(_, covered)| covered)
+}
+
 /// The places in a segment's index, and the bytes that it covers; `None` where it is not there or
 /// not whole.
 fn read_index(segment: &Path) -> Option<(Vec<(Key, u64)>, u64)> {

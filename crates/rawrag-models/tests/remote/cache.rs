@@ -172,6 +172,18 @@ fn damage_anywhere_else_is_named_and_never_read_as_a_reply() {
     // With an index, opening reads no entry, and the damaged one is refused when it is asked for.
     fs::write(&segment, &whole).unwrap();
     drop(open(&folder));
+    for damaged in &starts {
+        let mut bytes = whole.clone();
+        bytes[damaged + 60] ^= 1;
+        fs::write(&segment, bytes).unwrap();
+        let offsets: Vec<u64> = verify(folder.path())
+            .unwrap()
+            .damage
+            .iter()
+            .map(|damage| damage.offset)
+            .collect();
+        assert_eq!(offsets, [*damaged as u64]);
+    }
     let mut bytes = whole;
     bytes[starts[1] + 60] ^= 1;
     fs::write(&segment, bytes).unwrap();

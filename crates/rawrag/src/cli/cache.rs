@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -82,7 +82,7 @@ pub(super) fn run(command: Command) -> Result<(), Failure> {
 fn stats(folder: &Path) -> Result<String, Failure> {
     let stats = cache::stats(folder)?;
     let mut text = format!(
-        "{} entries in {} segments of {} bytes ({} before compression)\n",
+        "entries: {}\nsegments: {}\nbytes: {}, {} before compression\n",
         stats.entries, stats.segments, stats.bytes, stats.unpacked_bytes
     );
     for (endpoint, held) in &stats.endpoints {
@@ -132,6 +132,9 @@ impl From<CacheError> for Failure {
     fn from(error: CacheError) -> Self {
         match error {
             CacheError::Damaged { .. } | CacheError::Line { .. } => Self::Input(Box::new(error)),
+            CacheError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound => {
+                Self::Input(Box::new(error))
+            }
             _ => Self::Other(Box::new(error)),
         }
     }
