@@ -33,6 +33,8 @@ mod minilm;
 pub mod prices;
 #[cfg(feature = "remote")]
 pub mod remote;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod store;
 mod tokenizer;
 mod weights;
