@@ -58,4 +58,8 @@ pub enum ModelError {
         /// What went wrong.
         reason: String,
     },
+    /// A model behind a service did not do what it was asked.
+    #[cfg(feature = "remote")]
+    #[error(transparent)]
+    Remote(#[from] crate::remote::RemoteError),
 }

@@ -22,4 +22,10 @@ pub enum ModelKind {
     CrossEncoder,
     /// One score per query and passage read apart, from their token vectors (MaxSim).
     LateInteraction,
+    /// A reply to messages.
+    Chat,
+    /// A probability of yes per item.
+    Decider,
+    /// One order of all passages of a query, read together by a chat model.
+    Listwise,
 }

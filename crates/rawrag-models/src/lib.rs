@@ -1,10 +1,13 @@
 //! Models that turn text into numbers: sentence embeddings, token vectors and relevance scores,
-//! computed on this machine from weights that were fetched once.
+//! computed on this machine from weights that were fetched once. With the feature `remote`, also
+//! models behind services, which reply and decide besides: `remote`, with a
+//! `cache` of their replies and a ledger of their `prices`.
 //!
 //! The traits ([`Embedder`], [`TokenEncoder`], [`Reranker`]) are what retrieval is written against;
 //! [`Minilm`] and [`CrossEncoder`] implement them with a BERT forward pass in single precision, and
-//! [`store`] fetches, checks and finds their weights. The crate never reaches the network while it
-//! computes, never prints, never pads, and never shortens a text without counting it.
+//! [`store`] fetches, checks and finds their weights. Local models never reach the network
+//! while they compute; the crate never prints, never pads, and never shortens a text without
+//! counting it.
 //!
 //! The main call is [`Embedder::embed`]:
 //!
@@ -19,11 +22,19 @@
 //! ```
 
 mod bert;
+#[cfg(feature = "remote")]
+pub mod cache;
 mod cross_encoder;
 mod error;
 mod identity;
 mod kernels;
 mod minilm;
+#[cfg(feature = "remote")]
+pub mod prices;
+#[cfg(feature = "remote")]
+pub mod remote;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod store;
 mod tokenizer;
 mod weights;

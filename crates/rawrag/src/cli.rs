@@ -2,6 +2,8 @@
 //!
 //! Exit codes: 0 done, 2 wrong usage, 3 bad input, 4 a service failed, 1 anything else.
 
+#[cfg(feature = "remote")]
+mod cache;
 mod corpus;
 mod failure;
 mod history;
@@ -131,6 +133,10 @@ enum Command {
     /// Fetch and list model weights
     #[command(subcommand)]
     Models(models::Command),
+    /// Look after a cache of services' replies
+    #[cfg(feature = "remote")]
+    #[command(subcommand)]
+    Cache(cache::Command),
 }
 
 impl Arguments {
@@ -181,6 +187,8 @@ impl Arguments {
             }
             Command::Corpus(command) => corpus::run(command),
             Command::Models(command) => models::run(&weights, command),
+            #[cfg(feature = "remote")]
+            Command::Cache(command) => cache::run(command),
         }
     }
 }

@@ -377,6 +377,9 @@ fn model(identity: &ModelIdentity, kind: ModelKind) -> Model {
         ModelKind::Embedder => "bi-encoder",
         ModelKind::CrossEncoder => "cross-encoder",
         ModelKind::LateInteraction => "late interaction",
+        ModelKind::Listwise => "listwise",
+        ModelKind::Decider => "typed decision",
+        ModelKind::Chat => "chat",
     };
     Model {
         name: identity.name.clone(),

@@ -23,6 +23,26 @@ pub(super) enum Command {
     },
     /// List the known models and where they are
     List,
+    /// Serve models of this machine over HTTP, in the forms of OpenAI and Cohere
+    #[cfg(feature = "serve")]
+    Serve(Serving),
+}
+
+#[cfg(feature = "serve")]
+#[derive(clap::Args)]
+pub(super) struct Serving {
+    /// Where to listen; anyone who reaches the address may use it
+    #[arg(long, default_value = "127.0.0.1:8787", value_name = "ADDRESS")]
+    address: std::net::SocketAddr,
+    /// Another name that the embedder answers to, for programs that cannot be told its own
+    #[arg(long = "alias", value_name = "NAME")]
+    aliases: Vec<String>,
+    /// A cross-encoder for /v1/rerank: a known model or a folder
+    #[arg(long, value_name = "MODEL")]
+    reranker: Option<String>,
+    /// Rules from patterns to replies for /v1/chat/completions; no measure of answer quality
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -37,6 +57,11 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
     let folder = store::folder(weights.models.as_deref())?;
     let mut out = std::io::stdout().lock();
     match command {
+        #[cfg(feature = "serve")]
+        Command::Serve(serving) => {
+            drop(out);
+            serve(weights, serving)?;
+        }
         Command::List => {
             for model in MODELS {
                 match store::locate(model, &folder) {
@@ -78,6 +103,43 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(feature = "serve")]
+fn serve(weights: &Weights, serving: Serving) -> Result<(), Failure> {
+    use crate::models::serve::{Bound, Models, Script};
+    use std::sync::Arc;
+
+    let script = match &serving.script {
+        None => None,
+        Some(path) => {
+            let wrong = |error: &dyn std::fmt::Display| {
+                Failure::Input(format!("{}: {error}", path.display()).into())
+            };
+            let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+            let script = Script::parse(&text).map_err(|error| wrong(&error))?;
+            Some(Arc::new(script))
+        }
+    };
+    let loaded = load(weights, serving.reranker.as_deref())?;
+    let models = Models {
+        embedder: Some(loaded.embedder),
+        reranker: loaded.reranker,
+        script,
+        aliases: serving.aliases,
+        count: Some(|text| crate::chunking::Encoding::O200kBase.count(text)),
+    };
+    let bound = Bound::listen(serving.address).map_err(|error| {
+        let text = format!("cannot listen on {}: {error}", serving.address);
+        Failure::Other(text.into())
+    })?;
+    notice(&format!(
+        "serving on http://{}/v1 until interrupted; usage of chats is counted in o200k_base tokens",
+        bound.address()
+    ));
+    bound
+        .serve(models)
+        .map_err(|error| Failure::Other(error.into()))
 }
 
 /// The local encoder, fetched first if it is not there.
