@@ -8,10 +8,15 @@ use std::{env, fs, io};
 use sha2::{Digest, Sha256};
 
 /// Folders and files below `crates/` whose content matters.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 10] = [
     "rawrag-corpus/src",
     "rawrag-chunking/src",
-    "rawrag-models/src",
+    "rawrag-models/src/bert.rs",
+    "rawrag-models/src/cross_encoder.rs",
+    "rawrag-models/src/kernels.rs",
+    "rawrag-models/src/minilm.rs",
+    "rawrag-models/src/tokenizer.rs",
+    "rawrag-models/src/weights.rs",
     "rawrag-retrieval/src",
     "rawrag/src/pipeline.rs",
 ];

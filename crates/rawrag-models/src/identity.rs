@@ -29,3 +29,17 @@ pub enum ModelKind {
     /// One order of all passages of a query, read together by a chat model.
     Listwise,
 }
+
+impl ModelKind {
+    /// The word for it in the record of a run.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Embedder => "bi-encoder",
+            Self::CrossEncoder => "cross-encoder",
+            Self::LateInteraction => "late interaction",
+            Self::Listwise => "listwise",
+            Self::Decider => "typed decision",
+            Self::Chat => "chat",
+        }
+    }
+}

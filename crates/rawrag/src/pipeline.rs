@@ -373,17 +373,9 @@ fn models(experiment: &Experiment, models: &Models) -> BTreeMap<String, Model> {
 }
 
 fn model(identity: &ModelIdentity, kind: ModelKind) -> Model {
-    let kind = match kind {
-        ModelKind::Embedder => "bi-encoder",
-        ModelKind::CrossEncoder => "cross-encoder",
-        ModelKind::LateInteraction => "late interaction",
-        ModelKind::Listwise => "listwise",
-        ModelKind::Decider => "typed decision",
-        ModelKind::Chat => "chat",
-    };
     Model {
         name: identity.name.clone(),
-        kind: kind.to_owned(),
+        kind: kind.label().to_owned(),
         weights_sha256: identity.sha256.clone(),
         endpoint: None,
     }
