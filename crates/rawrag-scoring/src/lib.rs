@@ -13,6 +13,11 @@
 //! assert_eq!(ranking.recall(3), Some(2.0 / 3.0));
 //! ```
 
+pub mod aggregate;
+pub mod excerpt;
+pub mod floors;
+pub mod judge;
 mod ranking;
+mod reply;
 
 pub use ranking::Ranking;
