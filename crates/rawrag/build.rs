@@ -8,7 +8,7 @@ use std::{env, fs, io};
 use sha2::{Digest, Sha256};
 
 /// Folders and files below `crates/` whose content matters.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 15] = [
     "rawrag-corpus/src",
     "rawrag-chunking/src",
     "rawrag-models/src/bert.rs",
@@ -17,7 +17,12 @@ const SOURCES: [&str; 10] = [
     "rawrag-models/src/minilm.rs",
     "rawrag-models/src/tokenizer.rs",
     "rawrag-models/src/weights.rs",
+    "rawrag-prompts/src",
     "rawrag-retrieval/src",
+    "rawrag-scoring/src/judge.rs",
+    "rawrag-scoring/src/reply.rs",
+    "rawrag/src/answering.rs",
+    "rawrag/src/judging.rs",
     "rawrag/src/pipeline.rs",
 ];
 

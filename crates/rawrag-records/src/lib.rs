@@ -24,6 +24,7 @@ mod key;
 mod manifest;
 mod record;
 mod run;
+mod usage;
 
 #[cfg(feature = "frames")]
 pub mod frames;
@@ -38,3 +39,4 @@ pub use manifest::{
 };
 pub use record::{Column, History, Record, Retrieval, Schema};
 pub use run::{Complete, RecordError, Run};
+pub use usage::{Timing, Usage};

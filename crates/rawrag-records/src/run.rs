@@ -143,6 +143,29 @@ impl Run {
         })
     }
 
+    /// Opens a run to write to it, with `change` made to its manifest: another judge, say.
+    ///
+    /// # Errors
+    /// When there is no readable manifest, or another process writes to the run.
+    pub fn amend(folder: &Path, change: impl FnOnce(&mut Manifest)) -> Result<Self, RecordError> {
+        let mut manifest = read_manifest(folder)?;
+        let owner = own(folder)?;
+        change(&mut manifest);
+        let path = folder.join("manifest.json");
+        write_aside(&path, |file| {
+            Ok(serde_json::to_writer_pretty(file, &manifest)?)
+        })
+        .map_err(|source| RecordError::Io {
+            path: folder.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            manifest,
+            _owner: Some(owner),
+        })
+    }
+
     /// Opens a run to read it, whether JSONL or packed.
     ///
     /// # Errors

@@ -6,6 +6,11 @@ use std::{fs, io};
 use rawrag_retrieval::{Budget, EvidenceSettings, Order, Repeats, Settings};
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "remote")]
+mod services;
+#[cfg(feature = "remote")]
+pub use services::{AnswerPart, JudgeSettings, Prices, Reader, ServiceSettings};
+
 /// What is run on what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +32,22 @@ pub struct Experiment {
     /// A cross-encoder: a known model's name, or a folder relative to the working directory.
     #[serde(default)]
     pub cross_encoder: Option<String>,
+    /// A folder of prompts in place of built-in ones; relative to the experiment's file.
+    #[cfg(feature = "remote")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<PathBuf>,
+    /// Who answers from the evidence; without one, the experiment only retrieves.
+    #[cfg(feature = "remote")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<Reader>,
+    /// Who grades the answers.
+    #[cfg(feature = "remote")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judges: Vec<JudgeSettings>,
+    /// What the calls may cost.
+    #[cfg(feature = "remote")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Prices>,
 }
 
 /// How evidence is shown and counted.
@@ -106,6 +127,17 @@ pub enum ExperimentError {
         /// Items returned.
         k: usize,
     },
+    /// A reader, a judge or a limit that cannot be used.
+    #[cfg(feature = "remote")]
+    #[error("{}: {field} {problem}", path.display())]
+    Stage {
+        /// The file.
+        path: PathBuf,
+        /// The setting.
+        field: String,
+        /// What is wrong, and how to mend it.
+        problem: String,
+    },
 }
 
 impl Experiment {
@@ -126,6 +158,8 @@ impl Experiment {
         if let Some(data) = &mut experiment.data {
             *data = path.parent().unwrap_or(Path::new("")).join(&*data);
         }
+        #[cfg(feature = "remote")]
+        experiment.settle_stages(path)?;
         let (cutoffs, k) = (&experiment.evidence.cutoffs, experiment.retrieval.k);
         let ascend = cutoffs.windows(2).all(|pair| pair[0] < pair[1]);
         if !ascend || cutoffs.first() == Some(&0) || cutoffs.last().is_some_and(|&last| last > k) {

@@ -21,18 +21,27 @@
 //! ```
 //!
 //! To measure a configuration on a benchmark, read an [`experiment::Experiment`] and hand it to
-//! [`pipeline::run`]. Nothing prints but the command line (`cli`, a feature that is on by default).
+//! [`pipeline::run`]; where it has a reader and judges, hand the run on to `answering::run` and
+//! `judging::run`. Nothing prints but the command line (`cli`, a feature that is on by default).
 
 pub use rawrag_chunking as chunking;
 pub use rawrag_corpus as corpus;
 pub use rawrag_models as models;
+#[cfg(feature = "remote")]
+pub use rawrag_prompts as prompts;
 pub use rawrag_records as records;
 pub use rawrag_retrieval as retrieval;
 pub use rawrag_scoring as scoring;
 pub use rawrag_statistics as statistics;
 
+#[cfg(feature = "remote")]
+pub mod answering;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod experiment;
+#[cfg(feature = "remote")]
+pub mod judging;
 pub mod pipeline;
+#[cfg(feature = "remote")]
+pub mod services;
 pub mod summary;

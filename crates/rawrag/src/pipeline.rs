@@ -1,7 +1,7 @@
 //! From a benchmark file to records: each conversation is indexed once, each question searched and
 //! recorded once, and whatever is on record already is not done again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -32,6 +32,9 @@ pub struct Job<'a> {
     pub models: Models,
     /// Whether data of no known release may be measured on.
     pub unknown_data: bool,
+    /// The stages that follow retrieval, for the manifest; `None` where there are none.
+    #[cfg(feature = "remote")]
+    pub stages: Option<&'a crate::services::Stages<'a>>,
 }
 
 /// How far a run has come.
@@ -91,6 +94,67 @@ pub enum PipelineError {
     /// Records failed.
     #[error(transparent)]
     Records(#[from] RecordError),
+    /// A service failed, or a call was not allowed.
+    #[cfg(feature = "remote")]
+    #[error(transparent)]
+    Remote(#[from] rawrag_models::remote::RemoteError),
+    /// A prompt cannot be had or filled in.
+    #[cfg(feature = "remote")]
+    #[error(transparent)]
+    Prompt(#[from] rawrag_prompts::PromptError),
+    /// A price cannot be told.
+    #[cfg(feature = "remote")]
+    #[error(transparent)]
+    Price(#[from] rawrag_models::prices::PriceError),
+    /// A limit in dollars, and no prices.
+    #[cfg(feature = "remote")]
+    #[error("a limit on the cost needs prices: name a price table as `file` of [prices]")]
+    LimitWithoutPrices,
+    /// The run was asked to stop.
+    #[cfg(feature = "remote")]
+    #[error("stopped; what is on record stays, and `rawrag resume` goes on there")]
+    Stopped,
+    /// Evidence that was rebuilt is not what the run retrieved.
+    #[cfg(feature = "remote")]
+    #[error("{0}: the evidence that can be rebuilt is not what was retrieved; start a new run")]
+    OtherEvidence(Key),
+    /// No prompt of the benchmark's reader fits a question.
+    #[cfg(feature = "remote")]
+    #[error("{key}: no task prompt is known for the source `{source_name}`; name a `prompt` in [reader]")]
+    NoTask {
+        /// The question.
+        key: Key,
+        /// Its data source.
+        source_name: String,
+    },
+    /// No judge fits a question.
+    #[cfg(feature = "remote")]
+    #[error("{key}: {problem}")]
+    NoJudge {
+        /// The question.
+        key: Key,
+        /// Why none fits, and what to change.
+        problem: &'static str,
+    },
+    /// More calls failed than may be scored as failures. They are not on record.
+    #[cfg(feature = "remote")]
+    #[error(
+        "{stage}: {failed} of {total} gave nothing, and at most {percent} % may; `rawrag resume` \
+         asks for these again{}",
+        reasons.iter().map(|(reason, n)| format!("\n  {n} times: {reason}")).collect::<String>()
+    )]
+    TooManyFailures {
+        /// The stage.
+        stage: String,
+        /// Calls that gave nothing.
+        failed: usize,
+        /// Of how many.
+        total: usize,
+        /// How many may, of a hundred.
+        percent: f64,
+        /// The commonest reasons, and how often each.
+        reasons: Vec<(String, usize)>,
+    },
 }
 
 /// Runs an experiment, or the rest of it.
@@ -99,9 +163,15 @@ pub enum PipelineError {
 /// [`PipelineError`]. Every question finished before is on record, and the same call goes on there.
 pub fn run(job: &Job<'_>, mut progress: impl FnMut(Progress)) -> Result<Run, PipelineError> {
     let retriever = Retriever::new(job.experiment.retrieval.clone(), job.models.clone())?;
-    let (report, keys) = survey(job.data)?;
+    let Survey {
+        report,
+        keys,
+        templates,
+    } = survey(job)?;
     check(job, &report, &keys)?;
-    let run = Run::resume(job.folder, manifest(job, &report, &keys))?;
+    let mut manifest = manifest(job, &report, &keys);
+    describe_stages(job, &mut manifest, &templates)?;
+    let run = Run::resume(job.folder, manifest)?;
     let (mut retrievals, held) = run.appender::<Retrieval>()?;
     let (mut histories, _) = run.appender::<History>()?;
     progress(Progress::Begun {
@@ -147,14 +217,70 @@ pub fn key(question: &Question) -> Key {
     }
 }
 
-/// Reads the data once for its hash and the keys of its questions.
-fn survey(data: &Path) -> Result<(Report, Vec<Key>), PipelineError> {
-    let mut keys = Vec::new();
-    let report = rawrag_corpus::read::<PipelineError>(data, None::<Format>, |entry| {
+/// What one reading of the data tells.
+struct Survey {
+    report: Report,
+    keys: Vec<Key>,
+    /// The prompts that the stages after retrieval use.
+    templates: BTreeSet<String>,
+}
+
+fn survey(job: &Job<'_>) -> Result<Survey, PipelineError> {
+    let (mut keys, mut templates) = (Vec::new(), BTreeSet::new());
+    let report = rawrag_corpus::read::<PipelineError>(job.data, None::<Format>, |entry| {
         keys.extend(entry.questions.iter().map(key));
+        for question in &entry.questions {
+            templates.extend(stage_templates(job, question)?);
+        }
         Ok(())
     })?;
-    Ok((report, keys))
+    Ok(Survey {
+        report,
+        keys,
+        templates,
+    })
+}
+
+#[cfg(feature = "remote")]
+fn stage_templates(job: &Job<'_>, question: &Question) -> Result<Vec<String>, PipelineError> {
+    let Some(stages) = job.stages else {
+        return Ok(Vec::new());
+    };
+    let mut templates = crate::answering::templates(stages.reader, question)?;
+    for judge in stages.judges {
+        templates.push(crate::judging::template(judge, question)?.to_owned());
+    }
+    Ok(templates)
+}
+
+#[cfg(not(feature = "remote"))]
+fn stage_templates(_: &Job<'_>, _: &Question) -> Result<Vec<String>, PipelineError> {
+    Ok(Vec::new())
+}
+
+#[cfg(feature = "remote")]
+fn describe_stages(
+    job: &Job<'_>,
+    manifest: &mut Manifest,
+    templates: &BTreeSet<String>,
+) -> Result<(), PipelineError> {
+    if let Some(stages) = job.stages {
+        let templates: Vec<String> = templates.iter().cloned().collect();
+        stages.describe(manifest, &templates);
+        if job.folder.join("manifest.json").exists() {
+            crate::services::keep_added_judges(Run::open(job.folder)?.manifest(), manifest);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "remote"))]
+fn describe_stages(
+    _: &Job<'_>,
+    _: &mut Manifest,
+    _: &BTreeSet<String>,
+) -> Result<(), PipelineError> {
+    Ok(())
 }
 
 fn check(job: &Job<'_>, report: &Report, keys: &[Key]) -> Result<(), PipelineError> {

@@ -1,0 +1,448 @@
+//! Answers: each question is put to the reader with the evidence that the run retrieved for it.
+//!
+//! The evidence is rebuilt from the history, the ids of the chunks retrieved and the run's settings,
+//! and compared with what was counted at retrieval; nothing is embedded again. It is sent whole,
+//! however long, with the output allowance apart (Raw-RAG, Appendix B.3).
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Instant;
+
+use rawrag_chunking::{Chunk, Transcript, chunk};
+use rawrag_corpus::{Benchmark, Entry, Format, LoadError, Question};
+use rawrag_models::prices::Planned;
+use rawrag_models::remote::{ChatModel, ChatOutcome, ChatReply, ChatRequest, RemoteError};
+use rawrag_prompts::PromptSet;
+use rawrag_records::{Answer, AnswerOutcome, Key, Record, Retrieval, Run};
+use rawrag_retrieval::{RetrievalError, assemble};
+
+use crate::experiment::{AnswerPart, Experiment, Reader};
+use crate::pipeline::{PipelineError, key};
+use crate::services::{
+    Failures, Services, Stages, Step, drive, input_tokens, is_of_this_call, narrow, request, time,
+};
+
+/// What [`run`] and [`crate::judging::run`] work on.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Its stages.
+    pub stages: &'a Stages<'a>,
+    /// The benchmark file or folder.
+    pub data: &'a Path,
+    /// The run, whose questions all have their retrieval on record.
+    pub run: &'a Run,
+    /// The share of a stage's calls that may fail and be put on record as failed.
+    pub failures_allowed: f64,
+}
+
+/// Answers every question that has no answer on record.
+///
+/// # Errors
+/// [`PipelineError`]. Every answer had before is on record, and the same call goes on there.
+pub fn run(
+    work: &Work<'_>,
+    services: &Services,
+    mut progress: impl FnMut(Step),
+) -> Result<(), PipelineError> {
+    let begun = Instant::now();
+    let reader = work.stages.reader;
+    let (mut answers, held) = work.run.appender::<Answer>()?;
+    let on_record = held.len();
+    let total = work.run.manifest().expected.questions * reader.repetitions as usize;
+    progress(Step::Begun {
+        stage: "answering".to_owned(),
+        total,
+        held: on_record,
+    });
+    if on_record == total {
+        return Ok(());
+    }
+    let client = services.reader(work.stages)?;
+    let attempts = reader.attempts;
+    let ask = move |job: Job| {
+        let client = client.clone();
+        async move {
+            let begun = Instant::now();
+            let reply = ask(&*client, &job.request, attempts).await;
+            let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
+            (job.answer, reply, milliseconds)
+        }
+    };
+    let part = answer_part(reader, work.experiment.benchmark);
+    let (mut failures, mut recorded) = (Failures::new(), 0);
+    let held: Vec<String> = held.iter().map(Record::identity).collect();
+    let stage = drive(
+        reader.concurrency,
+        services,
+        |send| due(work, &held, send),
+        ask,
+        |(mut answer, reply, milliseconds)| {
+            answer.milliseconds = Some(milliseconds);
+            let failed = match reply {
+                Ok(reply) => {
+                    fill(&mut answer, reply, part);
+                    answers.append(&answer)?;
+                    recorded += 1;
+                    false
+                }
+                Err(error) if is_of_this_call(&error) => {
+                    answer.error = Some(error.to_string());
+                    failures.hold(answer, &error);
+                    true
+                }
+                Err(RemoteError::Stopped { .. }) => return Err(PipelineError::Stopped),
+                Err(error) => return Err(error.into()),
+            };
+            progress(Step::One { failed });
+            Ok(())
+        },
+    );
+    let settled = stage.and_then(|()| failures.settle("answering", total, work.failures_allowed));
+    if let Ok(failed) = &settled {
+        answers.append_all(failed)?;
+        recorded += failed.len();
+    }
+    time(work.run, "answering", recorded, begun)?;
+    settled?;
+    work.run.require_complete(&work.run.read::<Answer>()?)?;
+    Ok(())
+}
+
+/// The calls that [`run`] would make, were none of their replies kept.
+///
+/// # Errors
+/// As [`run`], without those of services.
+pub fn plan(work: &Work<'_>) -> Result<Planned, PipelineError> {
+    let held: Vec<String> = work.run.read::<Answer>()?.iter().map(Record::identity).collect();
+    let (mut calls, mut input) = (0, 0);
+    due(work, &held, &mut |job| {
+        calls += 1;
+        input += input_tokens(&job.request);
+        true
+    })?;
+    Ok(Planned {
+        model: work.stages.reader.model.clone(),
+        calls,
+        input,
+        max_output: work.stages.reader.max_output.into(),
+        searches: 0,
+    })
+}
+
+struct Job {
+    /// The answer without what the reply decides.
+    answer: Answer,
+    request: ChatRequest,
+}
+
+/// Why no more jobs are given out.
+enum Ended {
+    Failed(PipelineError),
+    NobodyAsks,
+}
+
+impl From<LoadError> for Ended {
+    fn from(error: LoadError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<PipelineError> for Ended {
+    fn from(error: PipelineError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Reads the data and visits each conversation, until `visit` says that nobody asks.
+pub(crate) fn conversations(
+    data: &Path,
+    mut visit: impl FnMut(&Entry) -> Result<bool, PipelineError>,
+) -> Result<(), PipelineError> {
+    let read = rawrag_corpus::read::<Ended>(data, None::<Format>, |entry| match visit(&entry)? {
+        true => Ok(()),
+        false => Err(Ended::NobodyAsks),
+    });
+    match read {
+        Err(Ended::Failed(error)) => Err(error),
+        Ok(_) | Err(Ended::NobodyAsks) => Ok(()),
+    }
+}
+
+/// Gives out what has no answer on record.
+fn due(
+    work: &Work<'_>,
+    held: &[String],
+    send: &mut dyn FnMut(Job) -> bool,
+) -> Result<(), PipelineError> {
+    let held: std::collections::HashSet<&str> = held.iter().map(String::as_str).collect();
+    let retrievals = work.run.read::<Retrieval>()?;
+    work.run.require_complete(&retrievals)?;
+    let retrievals: HashMap<Key, Retrieval> = retrievals
+        .into_iter()
+        .map(|record| (record.question_key(), record))
+        .collect();
+    conversations(work.data, |entry| {
+        let mut evidence = None;
+        for question in &entry.questions {
+            let Some(retrieval) = retrievals.get(&key(question)) else {
+                continue;
+            };
+            for repetition in 0..work.stages.reader.repetitions {
+                let answer = unanswered(retrieval, repetition);
+                if held.contains(answer.identity().as_str()) {
+                    continue;
+                }
+                let evidence = match &mut evidence {
+                    Some(evidence) => evidence,
+                    none => none.insert(Evidence::of(work.experiment, entry)?),
+                };
+                let text = evidence.text(work.experiment, entry, retrieval)?;
+                if !send(job(work.stages, question, &text, answer)?) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    })
+}
+
+fn job(
+    stages: &Stages<'_>,
+    question: &Question,
+    evidence: &str,
+    mut answer: Answer,
+) -> Result<Job, PipelineError> {
+    let reader = stages.reader;
+    let template = stages.prompts.template(reader_template(reader, question.benchmark))?;
+    let mut values = Vec::new();
+    for placeholder in template.placeholders() {
+        let value = value(&stages.prompts, reader, question, evidence, placeholder)?;
+        values.extend(value.map(|value| (placeholder.as_str(), value)));
+    }
+    let values: Vec<(&str, &str)> = values.iter().map(|(name, v)| (*name, v.as_str())).collect();
+    let mut request = request(template.render(&values)?, reader.temperature, reader.max_output);
+    request.repetition = answer.repetition;
+    answer.prompt_sha256 = Some(template.fingerprint().to_string());
+    Ok(Job { answer, request })
+}
+
+/// What stands for a placeholder of a reader's prompt; `None` for one that no reader has.
+fn value(
+    prompts: &PromptSet,
+    reader: &Reader,
+    question: &Question,
+    evidence: &str,
+    placeholder: &str,
+) -> Result<Option<String>, PipelineError> {
+    let date = question.cutoff.map(|date| date.to_string());
+    Ok(match (placeholder, date) {
+        ("context" | "history", _) => Some(evidence.to_owned()),
+        ("raw_question", _) => Some(question.text.clone()),
+        ("question", Some(date)) if states_date(reader, question) => {
+            let values = [("question_date", date.as_str()), ("raw_question", &question.text)];
+            Some(prompts.render(WITH_DATE, &values)?.user)
+        }
+        ("question", _) => Some(question.text.clone()),
+        ("question_date" | "current_time", Some(date)) => Some(date),
+        ("question_date" | "current_time", None) => Some("unknown".to_owned()),
+        ("options_text", _) => Some(options(question)),
+        ("task_query", _) => {
+            let values = [("question", question.text.as_str())];
+            Some(prompts.render(task(question)?, &values)?.user)
+        }
+        _ => None,
+    })
+}
+
+/// `(a) first`, one a line, in the order of the file.
+fn options(question: &Question) -> String {
+    let lettered = ('a'..='z').zip(&question.options);
+    let lines: Vec<String> = lettered.map(|(letter, text)| format!("({letter}) {text}")).collect();
+    lines.join("\n")
+}
+
+const WITH_DATE: &str = "question-with-date";
+
+/// Whether the question is put together with the day it is asked (Raw-RAG, G.5). MEME's phases are
+/// no dates to be read, and the prompt of Nano-Memory has a place of its own for the date.
+fn states_date(reader: &Reader, question: &Question) -> bool {
+    let dated = matches!(
+        question.benchmark,
+        Benchmark::Longmemeval | Benchmark::LongMtBenchPlus | Benchmark::Own
+    );
+    dated && question.cutoff.is_some() && reader.prompt.as_deref() != Some("reader-nano-memory")
+}
+
+/// The reader's prompt: the one set, else the benchmark's (Raw-RAG, Appendices G.4 to G.8).
+fn reader_template(reader: &Reader, benchmark: Benchmark) -> &str {
+    reader.prompt.as_deref().unwrap_or(match benchmark {
+        Benchmark::Meme => "reader-meme",
+        Benchmark::Memoryagentbench => "reader-memoryagentbench",
+        Benchmark::Personamem => "reader-personamem",
+        _ => "reader-seven-step",
+    })
+}
+
+/// The task prompt of a MemoryAgentBench question, by its source.
+fn task(question: &Question) -> Result<&'static str, PipelineError> {
+    const TASKS: [(&str, &str); 8] = [
+        ("detective", "task-detectiveqa"),
+        ("eventqa", "task-eventqa"),
+        ("factconsolidation", "task-factconsolidation"),
+        ("icl", "task-icl"),
+        ("infbench", "task-infbench"),
+        ("longmemeval", "task-longmemeval"),
+        ("recsys", "task-redial"),
+        ("ruler", "task-ruler-qa"),
+    ];
+    let source = question.source.clone().unwrap_or_default();
+    let named = TASKS.iter().find(|(prefix, _)| source.starts_with(prefix));
+    named.map(|(_, task)| *task).ok_or_else(|| PipelineError::NoTask {
+        key: key(question),
+        source_name: source,
+    })
+}
+
+/// Every prompt that the reader's request for a question is made of.
+pub(crate) fn templates(reader: &Reader, question: &Question) -> Result<Vec<String>, PipelineError> {
+    let template = reader_template(reader, question.benchmark);
+    let mut templates = vec![template.to_owned()];
+    if states_date(reader, question) {
+        templates.push(WITH_DATE.to_owned());
+    }
+    if template == "reader-memoryagentbench" {
+        templates.push(task(question)?.to_owned());
+    }
+    Ok(templates)
+}
+
+fn answer_part(reader: &Reader, benchmark: Benchmark) -> AnswerPart {
+    let steps = reader_template(reader, benchmark).starts_with("reader-seven-step");
+    reader.answer.unwrap_or(match steps {
+        true => AnswerPart::Final,
+        false => AnswerPart::Whole,
+    })
+}
+
+/// A conversation cut as it was when its questions were searched.
+struct Evidence {
+    transcript: Transcript,
+    chunks: Vec<Chunk>,
+}
+
+impl Evidence {
+    fn of(experiment: &Experiment, entry: &Entry) -> Result<Self, PipelineError> {
+        let settings = &experiment.retrieval;
+        let transcript = Transcript::new(&entry.conversation, settings.rendering);
+        let chunks = chunk(&transcript, settings.chunks).map_err(RetrievalError::from)?;
+        Ok(Self { transcript, chunks })
+    }
+
+    /// The text of the items retrieved, if it has the tokens that were counted at retrieval.
+    fn text(
+        &self,
+        experiment: &Experiment,
+        entry: &Entry,
+        retrieval: &Retrieval,
+    ) -> Result<String, PipelineError> {
+        let other = || PipelineError::OtherEvidence(retrieval.question_key());
+        let chosen: Vec<&Chunk> = retrieval
+            .chunks
+            .iter()
+            .map(|&id| self.chunks.get(id as usize))
+            .collect::<Option<_>>()
+            .ok_or_else(other)?;
+        let settings = experiment.evidence.assembly();
+        let assembled = assemble(&entry.conversation, &self.transcript, &chosen, &settings);
+        let mut tokens = vec![0; chosen.len()];
+        for ((item, _), &count) in assembled.entries.iter().zip(&assembled.tokens) {
+            tokens[*item] = count as u32;
+        }
+        if tokens != retrieval.tokens {
+            return Err(other());
+        }
+        Ok(assembled.text())
+    }
+}
+
+/// Asks, and again while the reply is empty. Each of these requests is kept under a key of its own.
+async fn ask(
+    client: &dyn ChatModel,
+    request: &ChatRequest,
+    attempts: u32,
+) -> Result<ChatReply, RemoteError> {
+    let mut reply = client.chat(request).await?;
+    for attempt in 1..attempts {
+        if reply.outcome != ChatOutcome::Empty {
+            break;
+        }
+        let again = ChatRequest {
+            repetition: request.repetition | (attempt << 16),
+            ..request.clone()
+        };
+        reply = client.chat(&again).await?;
+    }
+    Ok(reply)
+}
+
+fn fill(answer: &mut Answer, reply: ChatReply, part: AnswerPart) {
+    let (outcome, text) = match reply.outcome {
+        ChatOutcome::Answered(text) => (AnswerOutcome::Answered, Some(text)),
+        ChatOutcome::Cut(text) => (AnswerOutcome::Cut, Some(text)),
+        ChatOutcome::Refused(text) => (AnswerOutcome::Refused, Some(text)),
+        ChatOutcome::Filtered(text) => (AnswerOutcome::Filtered, Some(text)),
+        ChatOutcome::Empty => (AnswerOutcome::Empty, None),
+    };
+    let text = text.map(|text| part_of(&text, part).trim().to_owned());
+    let text = text.filter(|text| !text.is_empty());
+    answer.outcome = match (outcome, &text) {
+        // Steps that lead to no answer are none.
+        (AnswerOutcome::Answered, None) => AnswerOutcome::Empty,
+        (outcome, _) => outcome,
+    };
+    answer.words = text.as_ref().map(|text| text.split_whitespace().count() as u32);
+    answer.text = text;
+    if reply.model.is_some() {
+        answer.model = reply.model;
+    }
+    let tokens = reply.served.tokens;
+    answer.input_tokens = tokens.map(|tokens| narrow(tokens.input));
+    answer.output_tokens = tokens.map(|tokens| narrow(tokens.output));
+}
+
+fn part_of(text: &str, part: AnswerPart) -> &str {
+    match part {
+        AnswerPart::Whole => text,
+        AnswerPart::Final => text.rsplit_once("FINAL ANSWER:").map_or(text, |(_, last)| last),
+    }
+}
+
+fn unanswered(retrieval: &Retrieval, repetition: u32) -> Answer {
+    let Key {
+        benchmark,
+        source,
+        conversation,
+        question,
+        phase,
+    } = retrieval.question_key();
+    Answer {
+        benchmark,
+        source,
+        conversation,
+        question,
+        phase,
+        kind: retrieval.kind.clone(),
+        repetition,
+        outcome: AnswerOutcome::Failed,
+        text: None,
+        words: None,
+        error: None,
+        model: None,
+        prompt_sha256: None,
+        input_tokens: None,
+        output_tokens: None,
+        milliseconds: None,
+    }
+}

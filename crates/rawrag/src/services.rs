@@ -1,0 +1,627 @@
+//! What the stages that call services share: prompts, addresses, the ledger, and how many calls are
+//! under way.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+
+use rawrag_chunking::Encoding;
+use rawrag_models::cache::{Cache, Mode};
+use rawrag_models::prices::{Attempt, Meter, PriceTable, Stage, Tokens, Totals, UsageRow};
+use rawrag_models::remote::{
+    ChatClient, ChatRequest, Endpoint, Message, RemoteError, Service, Session, Settings, Stop,
+    TokenCounter,
+};
+use rawrag_prompts::{Prompt, PromptSet};
+use rawrag_records::{Appender, Manifest, Model, RecordError, Run, Timing, Usage};
+use serde_json::json;
+
+use crate::experiment::{Experiment, JudgeSettings, Prices, Reader};
+use crate::judging;
+use crate::pipeline::PipelineError;
+
+/// The name under which a script of replies is served.
+pub const SCRIPTED: &str = "scripted";
+
+/// The stages of an experiment that call services, with their prompts read and their addresses
+/// settled.
+#[derive(Debug)]
+pub struct Stages<'a> {
+    pub(crate) reader: &'a Reader,
+    pub(crate) judges: &'a [JudgeSettings],
+    pub(crate) prompts: PromptSet,
+    reader_at: Endpoint,
+    judges_at: Vec<Endpoint>,
+}
+
+impl<'a> Stages<'a> {
+    /// The stages of an experiment; `None` where it only retrieves.
+    ///
+    /// # Errors
+    /// When prompts cannot be read, or an address or key is missing.
+    pub fn prepare(
+        experiment: &'a Experiment,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, PipelineError> {
+        let Some(reader) = &experiment.reader else {
+            return Ok(None);
+        };
+        Self::new(experiment, reader, &experiment.judges, environment).map(Some)
+    }
+
+    /// The same stages with other judges.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn with_judges(
+        experiment: &'a Experiment,
+        reader: &'a Reader,
+        judges: &'a [JudgeSettings],
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, PipelineError> {
+        Self::new(experiment, reader, judges, environment)
+    }
+
+    fn new(
+        experiment: &'a Experiment,
+        reader: &'a Reader,
+        judges: &'a [JudgeSettings],
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, PipelineError> {
+        let prompts = match &experiment.prompts {
+            Some(folder) => PromptSet::from_folder(folder)?,
+            None => PromptSet::builtin(),
+        };
+        let reader_at = reader_service(reader).resolve(environment)?;
+        let judges_at = judges
+            .iter()
+            .map(|judge| judge_service(judge).resolve(environment))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            reader,
+            judges,
+            prompts,
+            reader_at,
+            judges_at,
+        })
+    }
+
+    /// Where each model is, by the part that it plays.
+    pub fn addresses(&self) -> Vec<(String, String, String)> {
+        let reader = ("reader".to_owned(), &self.reader.model, &self.reader_at);
+        let judges = self.judges.iter().zip(&self.judges_at);
+        let judges = judges.map(|(judge, at)| (part(&judge.name), &judge.model, at));
+        std::iter::once(reader)
+            .chain(judges)
+            .map(|(part, model, at)| (part, model.clone(), at.address().to_string()))
+            .collect()
+    }
+
+    /// Whether any reply comes from a script, so that nothing here measures a model.
+    pub fn is_scripted(&self) -> bool {
+        self.addresses().iter().any(|(_, model, _)| model == SCRIPTED)
+    }
+
+    /// Adds to a manifest what these stages are: all that decides what they record, and no limit
+    /// or pace.
+    pub(crate) fn describe(&self, manifest: &mut Manifest, templates: &[String]) {
+        let reader = self.reader;
+        manifest.settings["reader"] = json!({
+            "provider": reader.service.provider,
+            "prompt": reader.prompt,
+            "temperature": reader.temperature,
+            "max_output": reader.max_output,
+            "repetitions": reader.repetitions,
+            "attempts": reader.attempts,
+            "answer": reader.answer,
+        });
+        manifest.expected = manifest.expected.clone().answered(reader.repetitions);
+        let at = self.reader_at.address().to_string();
+        let name = "reader".to_owned();
+        manifest.models.insert(name, model(&reader.model, at));
+        for name in templates {
+            if let Ok(template) = self.prompts.template(name) {
+                let fingerprint = template.fingerprint().to_string();
+                manifest.prompts.insert(name.clone(), fingerprint);
+            }
+        }
+        self.describe_judges(manifest, false);
+    }
+
+    /// Adds the judges alone, marked where they came after the run was begun.
+    pub(crate) fn describe_judges(&self, manifest: &mut Manifest, added: bool) {
+        for (judge, at) in self.judges.iter().zip(&self.judges_at) {
+            let mut settings = json!({
+                "provider": judge.service.provider,
+                "prompt": judge.prompt,
+                "temperature": judge.temperature,
+                "max_output": judge.max_output,
+                "repetitions": judging::repetitions(judge),
+            });
+            if added {
+                settings[ADDED] = true.into();
+            }
+            manifest.settings["judges"][&judge.name] = settings;
+            let expected = manifest.expected.clone();
+            manifest.expected = expected.judged(&judge.name, judging::repetitions(judge));
+            let at = at.address().to_string();
+            manifest
+                .models
+                .insert(part(&judge.name), model(&judge.model, at));
+        }
+    }
+}
+
+/// What marks a judge in a manifest's settings that was added to the run later.
+const ADDED: &str = "added";
+
+/// Takes over the judges that `begun` was given later, so that the run can go on with its own
+/// experiment.
+pub(crate) fn keep_added_judges(begun: &Manifest, manifest: &mut Manifest) {
+    let Some(judges) = begun.settings["judges"].as_object() else {
+        return;
+    };
+    for (name, settings) in judges.iter().filter(|(_, s)| s[ADDED] == true) {
+        if !manifest.settings["judges"][name].is_null() {
+            continue;
+        }
+        manifest.settings["judges"][name] = settings.clone();
+        if let Some(&repetitions) = begun.expected.judgments.get(name) {
+            manifest.expected = manifest.expected.clone().judged(name, repetitions);
+        }
+        if let Some(model) = begun.models.get(&part(name)) {
+            manifest.models.insert(part(name), model.clone());
+        }
+        for (prompt, fingerprint) in &begun.prompts {
+            let prompts = &mut manifest.prompts;
+            prompts.entry(prompt.clone()).or_insert(fingerprint.clone());
+        }
+    }
+}
+
+fn part(judge: &str) -> String {
+    format!("judge {judge}")
+}
+
+fn model(name: &str, endpoint: String) -> Model {
+    let kind = match name {
+        SCRIPTED => "scripted replies; no measure of answer quality",
+        _ => "chat",
+    };
+    Model {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        weights_sha256: None,
+        endpoint: Some(endpoint),
+    }
+}
+
+fn reader_service(reader: &Reader) -> Settings {
+    reader.service.settings(reader.concurrency)
+}
+
+fn judge_service(judge: &JudgeSettings) -> Settings {
+    judge.service.settings(judge.concurrency)
+}
+
+/// How the services of a run are called.
+#[derive(Debug, Default)]
+pub struct Calling<'a> {
+    /// The folder of the response cache; `None` to make every call.
+    pub cache: Option<&'a Path>,
+    /// Whether a reply that the cache does not hold is an error instead of a call.
+    pub cached_only: bool,
+    /// Prices, and dollars that the run may cost in all; `None` for no limit.
+    pub limit: Option<(PriceTable, f64)>,
+    /// The switch that stops the run.
+    pub stop: Stop,
+}
+
+/// The services of a run, connected, with its ledger.
+#[derive(Debug)]
+pub struct Services {
+    session: Session,
+    ledger: Arc<Ledger>,
+    connected: Mutex<Vec<(Settings, Arc<Service>)>>,
+}
+
+impl Services {
+    /// Opens the cache and the run's ledger. What the run spent before counts towards the limit.
+    ///
+    /// # Errors
+    /// When the cache or the ledger cannot be opened.
+    pub fn open(run: &Run, calling: Calling<'_>) -> Result<Self, PipelineError> {
+        let cache = calling
+            .cache
+            .map(|folder| {
+                let mode = match calling.cached_only {
+                    true => Mode::ReadOnly,
+                    false => Mode::ReadWrite,
+                };
+                Cache::open(folder, mode).map(Arc::new)
+            })
+            .transpose()
+            .map_err(RemoteError::from)?;
+        let (appender, before) = run.appender::<Usage>()?;
+        let ledger = Arc::new(Ledger {
+            state: Mutex::new((appender, before.len() as u32, None)),
+            stop: calling.stop.clone(),
+        });
+        let mut meter = Meter::new(totals(&before));
+        if let Some((table, dollars)) = calling.limit {
+            meter = meter.with_limit(table, &today(), dollars);
+        }
+        let sink = Arc::clone(&ledger);
+        let meter = Arc::new(meter.with_sink(move |row| sink.append(row)));
+        let session = Session {
+            cache,
+            meter,
+            stop: calling.stop,
+            ..Session::default()
+        };
+        Ok(Self {
+            session,
+            ledger,
+            connected: Mutex::default(),
+        })
+    }
+
+    /// What the run used so far.
+    pub fn totals(&self) -> Totals {
+        self.session.meter.totals()
+    }
+
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.session.stop
+    }
+
+    pub(crate) fn reader(&self, stages: &Stages<'_>) -> Result<Arc<ChatClient>, PipelineError> {
+        let (reader, at) = (stages.reader, &stages.reader_at);
+        self.chat(reader_service(reader), at, &reader.model, Stage::Answer)
+    }
+
+    pub(crate) fn judge(
+        &self,
+        stages: &Stages<'_>,
+        judge: usize,
+    ) -> Result<Arc<ChatClient>, PipelineError> {
+        let (settings, at) = (&stages.judges[judge], &stages.judges_at[judge]);
+        let service = judge_service(settings);
+        self.chat(service, at, &settings.model, Stage::Judge)
+    }
+
+    /// Equal settings share one service, so that its limits hold for all stages together.
+    fn chat(
+        &self,
+        settings: Settings,
+        at: &Endpoint,
+        model: &str,
+        stage: Stage,
+    ) -> Result<Arc<ChatClient>, PipelineError> {
+        let mut connected = lock(&self.connected);
+        let known = connected.iter().find(|(known, _)| *known == settings);
+        let service = match known {
+            Some((_, service)) => Arc::clone(service),
+            None => {
+                let service = Service::connect(at.clone(), &self.session)?;
+                connected.push((settings, Arc::clone(&service)));
+                service
+            }
+        };
+        let client = ChatClient::new(service, model, stage).with_counter(Arc::new(O200k));
+        Ok(Arc::new(client))
+    }
+
+    /// Whether every attempt is on disk.
+    fn check(&self) -> Result<(), RecordError> {
+        lock(&self.ledger.state).2.take().map_or(Ok(()), Err)
+    }
+}
+
+struct O200k;
+
+impl TokenCounter for O200k {
+    fn count(&self, text: &str) -> usize {
+        Encoding::O200kBase.count(text)
+    }
+}
+
+/// The attempts of a run, on disk as they are made.
+#[derive(Debug)]
+struct Ledger {
+    /// The file, the number of the next row, and what went wrong first.
+    state: Mutex<(Appender<Usage>, u32, Option<RecordError>)>,
+    stop: Stop,
+}
+
+impl Ledger {
+    fn append(&self, row: &UsageRow) {
+        let mut state = lock(&self.state);
+        let (appender, number, failed) = &mut *state;
+        if let Err(error) = appender.append(&usage(row, *number)) {
+            // Nothing may be spent that is not on record.
+            self.stop.request();
+            failed.get_or_insert(error);
+        }
+        *number += 1;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const STAGES: [(Stage, &str); 5] = [
+    (Stage::Write, "write"),
+    (Stage::Read, "read"),
+    (Stage::Answer, "answer"),
+    (Stage::Judge, "judge"),
+    (Stage::Assess, "assess"),
+];
+
+/// A stage of the ledger by the name that records give it.
+pub fn stage_name(stage: Stage) -> &'static str {
+    let named = STAGES.iter().find(|(known, _)| *known == stage);
+    named.map_or("", |(_, name)| name)
+}
+
+fn usage(row: &UsageRow, number: u32) -> Usage {
+    let (outcome, status) = match row.attempt {
+        Attempt::Answered(status) => ("answered", Some(status)),
+        Attempt::Refused(status) => ("refused", Some(status)),
+        Attempt::Unsent => ("unsent", None),
+        Attempt::Unknown => ("unknown", None),
+        Attempt::Cached => ("cached", None),
+    };
+    let count = |of: fn(&Tokens) -> u64| row.tokens.as_ref().map(|tokens| narrow(of(tokens)));
+    Usage {
+        number,
+        stage: stage_name(row.stage).to_owned(),
+        model: row.model.clone(),
+        address: row.address.clone(),
+        outcome: outcome.to_owned(),
+        status: status.map(u32::from),
+        input_tokens: count(|tokens| tokens.input),
+        cached_input_tokens: count(|tokens| tokens.cached_input),
+        output_tokens: count(|tokens| tokens.output),
+        searches: count(|tokens| tokens.searches),
+        expected_input_tokens: narrow(row.expected.input),
+        expected_output_tokens: narrow(row.expected.output),
+        milliseconds: row.seconds * 1000.0,
+    }
+}
+
+/// Tokens of one call, which no service counts in more than 32 bits.
+pub(crate) fn narrow(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// The sums of a run's ledger.
+pub fn totals(usage: &[Usage]) -> Totals {
+    let rows: Vec<UsageRow> = usage.iter().filter_map(row).collect();
+    rows.iter().collect()
+}
+
+fn row(usage: &Usage) -> Option<UsageRow> {
+    let &(stage, _) = STAGES.iter().find(|(_, name)| *name == usage.stage)?;
+    let status = u16::try_from(usage.status.unwrap_or(0)).ok()?;
+    let attempt = match usage.outcome.as_str() {
+        "answered" => Attempt::Answered(status),
+        "refused" => Attempt::Refused(status),
+        "unsent" => Attempt::Unsent,
+        "cached" => Attempt::Cached,
+        _ => Attempt::Unknown,
+    };
+    let some = |count: Option<u32>| count.unwrap_or(0).into();
+    Some(UsageRow {
+        stage,
+        model: usage.model.clone(),
+        address: usage.address.clone(),
+        attempt,
+        tokens: usage.input_tokens.map(|input| Tokens {
+            input: input.into(),
+            cached_input: some(usage.cached_input_tokens),
+            output: some(usage.output_tokens),
+            searches: some(usage.searches),
+        }),
+        expected: Tokens {
+            input: usage.expected_input_tokens.into(),
+            output: usage.expected_output_tokens.into(),
+            ..Tokens::default()
+        },
+        seconds: usage.milliseconds / 1000.0,
+    })
+}
+
+/// The price table and limit of an experiment; a limit of the caller's own beats it.
+///
+/// # Errors
+/// When the table cannot be read, or a limit has no table.
+pub fn prices(
+    prices: Option<&Prices>,
+    max_cost: Option<f64>,
+) -> Result<(Option<PriceTable>, Option<f64>), PipelineError> {
+    let table = prices.map(|prices| PriceTable::load(&prices.file));
+    let limit = max_cost.or(prices.and_then(|prices| prices.max_cost));
+    match (table.transpose()?, limit) {
+        (None, Some(_)) => Err(PipelineError::LimitWithoutPrices),
+        settled => Ok(settled),
+    }
+}
+
+/// The day whose prices hold, UTC.
+pub fn today() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
+}
+
+pub(crate) fn request(prompt: Prompt, temperature: f64, max_output: u32) -> ChatRequest {
+    let mut messages: Vec<Message> = prompt.system.into_iter().map(Message::system).collect();
+    messages.push(Message::user(prompt.user));
+    let mut request = ChatRequest::new(messages, max_output);
+    request.temperature = Some(temperature);
+    request
+}
+
+/// o200k_base tokens of a request's messages.
+pub(crate) fn input_tokens(request: &ChatRequest) -> u64 {
+    let messages = request.messages.iter();
+    messages.map(|m| O200k.count(&m.content) as u64).sum()
+}
+
+/// How far a stage has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It begins.
+    Begun {
+        /// `answering` or `judging by NAME`.
+        stage: String,
+        /// Records in all.
+        total: usize,
+        /// Of these, on record already.
+        held: usize,
+    },
+    /// One more call is finished.
+    One {
+        /// Whether it gave nothing.
+        failed: bool,
+    },
+}
+
+/// Calls that gave nothing, held back until the stage is through: they are put on record as failed
+/// if they are few, and made again by the next process if they are many or the stage was stopped.
+pub(crate) struct Failures<R> {
+    records: Vec<R>,
+    reasons: BTreeMap<String, usize>,
+}
+
+impl<R> Failures<R> {
+    pub(crate) fn new() -> Self {
+        Self {
+            records: Vec::new(),
+            reasons: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn hold(&mut self, record: R, reason: &RemoteError) {
+        *self.reasons.entry(reason.to_string()).or_default() += 1;
+        self.records.push(record);
+    }
+
+    /// The records, if they are no more than the share `allowed` of `total`.
+    pub(crate) fn settle(
+        self,
+        stage: &str,
+        total: usize,
+        allowed: f64,
+    ) -> Result<Vec<R>, PipelineError> {
+        let failed = self.records.len();
+        if failed as f64 <= allowed * total as f64 {
+            return Ok(self.records);
+        }
+        let mut reasons: Vec<(String, usize)> = self.reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        reasons.truncate(3);
+        Err(PipelineError::TooManyFailures {
+            stage: stage.to_owned(),
+            failed,
+            total,
+            percent: 100.0 * allowed,
+            reasons,
+        })
+    }
+}
+
+/// Whether an error is about this call alone, and not about the run.
+pub(crate) fn is_of_this_call(error: &RemoteError) -> bool {
+    error.is_service_failure() && !matches!(error, RemoteError::Down { .. })
+}
+
+/// Makes calls: `produce` gives out jobs, `ask` does one, and `finish` puts its result on record.
+/// At most `concurrency` are under way. The first error ends the stage once calls under way are
+/// finished and recorded.
+pub(crate) fn drive<J, R, F>(
+    concurrency: usize,
+    services: &Services,
+    produce: impl FnOnce(&mut dyn FnMut(J) -> bool) -> Result<(), PipelineError> + Send,
+    ask: impl Fn(J) -> F + Send + 'static,
+    mut finish: impl FnMut(R) -> Result<(), PipelineError>,
+) -> Result<(), PipelineError>
+where
+    J: Send + 'static,
+    R: Send + 'static,
+    F: Future<Output = R> + Send + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .thread_name("rawrag-calls")
+        .build()
+        .map_err(|error| RemoteError::Runtime(error.to_string()))?;
+    let (jobs, mut due) = tokio::sync::mpsc::channel::<J>(concurrency);
+    let (results, finished) = mpsc::channel::<R>();
+    let halted = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&halted);
+    runtime.spawn(async move {
+        let turns = Arc::new(tokio::sync::Semaphore::new(concurrency));
+        while let Ok(turn) = Arc::clone(&turns).acquire_owned().await {
+            // Dropping `due` ends whoever gives out the jobs.
+            let Some(job) = due.recv().await else { break };
+            if seen.load(Ordering::Relaxed) {
+                break;
+            }
+            let (asked, results) = (ask(job), results.clone());
+            tokio::spawn(async move {
+                let _ = results.send(asked.await);
+                drop(turn);
+            });
+        }
+    });
+    let mut first = None;
+    let produced = thread::scope(|scope| {
+        let stop = services.stop().clone();
+        let producer = scope.spawn(move || {
+            produce(&mut |job| !stop.is_requested() && jobs.blocking_send(job).is_ok())
+        });
+        for result in finished {
+            if let Err(error) = finish(result) {
+                halted.store(true, Ordering::Relaxed);
+                first.get_or_insert(error);
+            }
+        }
+        producer.join()
+    });
+    services.check()?;
+    if let Some(error) = first {
+        return Err(error);
+    }
+    match produced {
+        Ok(produced) => produced?,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+    match services.stop().is_requested() {
+        true => Err(PipelineError::Stopped),
+        false => Ok(()),
+    }
+}
+
+/// Puts on record how long a stage took here.
+pub(crate) fn time(
+    run: &Run,
+    stage: &str,
+    recorded: usize,
+    begun: std::time::Instant,
+) -> Result<(), RecordError> {
+    if recorded == 0 {
+        return Ok(());
+    }
+    let (mut timings, before) = run.appender::<Timing>()?;
+    timings.append(&Timing {
+        number: before.len() as u32,
+        stage: stage.to_owned(),
+        recorded: recorded as u32,
+        milliseconds: begun.elapsed().as_secs_f64() * 1000.0,
+    })
+}
