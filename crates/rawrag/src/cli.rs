@@ -9,6 +9,8 @@ mod failure;
 mod history;
 mod models;
 mod runs;
+#[cfg(feature = "remote")]
+mod stages;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -63,11 +65,45 @@ enum Command {
         /// Measure on data that is no known release
         #[arg(long)]
         unknown_data: bool,
+        /// Find the evidence, then count the calls and tokens that are left and their price, and
+        /// make none
+        #[cfg(feature = "remote")]
+        #[arg(long)]
+        dry_run: bool,
+        #[cfg(feature = "remote")]
+        #[command(flatten)]
+        calls: stages::Calls,
     },
     /// Go on with a run that was stopped
     Resume {
         /// The run's folder, or its name below runs/
         run: PathBuf,
+        #[cfg(feature = "remote")]
+        #[command(flatten)]
+        calls: stages::Calls,
+    },
+    /// Say how far a run is, what came of its calls, and what they cost
+    #[cfg(feature = "remote")]
+    Status {
+        /// The run's folder, or its name below runs/
+        run: PathBuf,
+    },
+    /// List the answers and grades of a run that failed, and why
+    #[cfg(feature = "remote")]
+    Failures {
+        /// The run's folder, or its name below runs/
+        run: PathBuf,
+    },
+    /// Grade the answers of a run by another judge too
+    #[cfg(feature = "remote")]
+    Rejudge {
+        /// The run's folder, or its name below runs/
+        run: PathBuf,
+        /// A judge of the run's experiment, or a TOML file of [[judges]]
+        #[arg(long, value_name = "NAME or FILE")]
+        judge: String,
+        #[command(flatten)]
+        calls: stages::Calls,
     },
     /// List the runs in a folder
     Runs {
@@ -148,8 +184,38 @@ impl Arguments {
                 data,
                 out,
                 unknown_data,
-            } => runs::run(&weights, &experiment, data, out, unknown_data),
-            Command::Resume { run } => runs::resume(&weights, &run),
+                #[cfg(feature = "remote")]
+                dry_run,
+                #[cfg(feature = "remote")]
+                calls,
+            } => {
+                let asked = runs::Asked {
+                    data,
+                    out,
+                    unknown_data,
+                    #[cfg(feature = "remote")]
+                    dry_run,
+                    #[cfg(feature = "remote")]
+                    calls,
+                };
+                runs::run(&weights, &experiment, asked)
+            }
+            Command::Resume {
+                run,
+                #[cfg(feature = "remote")]
+                calls,
+            } => runs::resume(
+                &weights,
+                &run,
+                #[cfg(feature = "remote")]
+                calls,
+            ),
+            #[cfg(feature = "remote")]
+            Command::Status { run } => stages::status(&run),
+            #[cfg(feature = "remote")]
+            Command::Failures { run } => stages::failures(&run),
+            #[cfg(feature = "remote")]
+            Command::Rejudge { run, judge, calls } => stages::rejudge(&run, &judge, &calls),
             Command::Runs { folder } => runs::list(&folder),
             Command::Show {
                 run,

@@ -3,20 +3,21 @@
 //! A reply without a grade is unparsed, no reply is failed, and neither is ever a wrong answer. The
 //! whole reply stays on record.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
 use std::time::Instant;
 
-use rawrag_corpus::{Benchmark, Gold, Question};
+use rawrag_corpus::{Benchmark, Format, Gold, Question};
 use rawrag_models::prices::Planned;
 use rawrag_models::remote::{ChatModel, ChatOutcome, ChatReply, ChatRequest, RemoteError};
-use rawrag_records::{Answer, Judgment, JudgmentOutcome, Key, Record};
+use rawrag_records::{Answer, Judgment, JudgmentOutcome, Key, Record, Run};
 use rawrag_scoring::judge::{Failure, Judge, LOCOMO, NANO_MEMORY, Outcome, Reply};
 
 use crate::answering::{Work, conversations};
 use crate::experiment::JudgeSettings;
 use crate::pipeline::{PipelineError, key};
 use crate::services::{
-    Failures, Services, Stages, Step, drive, input_tokens, is_of_this_call, request, time,
+    ADDED, Failures, Services, Stages, Step, drive, input_tokens, is_of_this_call, request, time,
 };
 
 /// How often a judge grades an answer: as set, else as often as the papers ask it.
@@ -39,6 +40,48 @@ pub fn run(
         grade_all(work, services, judge, &mut progress)?;
     }
     Ok(())
+}
+
+/// Opens a run to have its answers graded by the judges of `stages` too, and enters them in its
+/// manifest. A judge that is there already stays as it is.
+///
+/// # Errors
+/// [`PipelineError::OtherJudge`] where the run has a judge of this name with other settings, and
+/// when data or run cannot be used.
+pub fn add(folder: &Path, data: &Path, stages: &Stages<'_>) -> Result<Run, PipelineError> {
+    let mut templates = BTreeSet::new();
+    let report = rawrag_corpus::read::<PipelineError>(data, None::<Format>, |entry| {
+        for question in &entry.questions {
+            for judge in stages.judges {
+                templates.insert(template(judge, question)?);
+            }
+        }
+        Ok(())
+    })?;
+    let begun = Run::open(folder)?;
+    if report.hash.to_string() != begun.manifest().data.sha256 {
+        return Err(PipelineError::OtherData(data.to_owned()));
+    }
+    let mut amended = begun.manifest().clone();
+    stages.describe_prompts(&mut amended, templates);
+    for (at, judge) in stages.judges.iter().enumerate() {
+        let held = &begun.manifest().settings["judges"][&judge.name];
+        stages.describe_judge(&mut amended, at, true);
+        if held.is_null() {
+            continue;
+        }
+        if held[ADDED].is_null() {
+            stages.describe_judge(&mut amended, at, false);
+        }
+        let differences = begun.manifest().differences(&amended);
+        if !differences.is_empty() {
+            return Err(PipelineError::OtherJudge {
+                name: judge.name.clone(),
+                differences,
+            });
+        }
+    }
+    Ok(Run::amend(folder, |manifest| *manifest = amended)?)
 }
 
 fn grade_all(

@@ -118,6 +118,22 @@ pub enum PipelineError {
     #[cfg(feature = "remote")]
     #[error("{0}: the evidence that can be rebuilt is not what was retrieved; start a new run")]
     OtherEvidence(Key),
+    /// The data is not what the run was made on.
+    #[cfg(feature = "remote")]
+    #[error("{} is not the data that the run was made on", .0.display())]
+    OtherData(PathBuf),
+    /// A judge of the run has the name of another one.
+    #[cfg(feature = "remote")]
+    #[error(
+        "the run has a judge {name} with other settings; give the new one a name of its own:\n{}",
+        differences.iter().map(|d| format!("  {d}")).collect::<Vec<_>>().join("\n")
+    )]
+    OtherJudge {
+        /// The name.
+        name: String,
+        /// What differs.
+        differences: Vec<rawrag_records::Difference>,
+    },
     /// No prompt of the benchmark's reader fits a question.
     #[cfg(feature = "remote")]
     #[error("{key}: no task prompt is known for the source `{source_name}`; name a `prompt` in [reader]")]

@@ -122,41 +122,48 @@ impl<'a> Stages<'a> {
         let at = self.reader_at.address().to_string();
         let name = "reader".to_owned();
         manifest.models.insert(name, model(&reader.model, at));
+        self.describe_prompts(manifest, templates.iter().map(String::as_str));
+        for at in 0..self.judges.len() {
+            self.describe_judge(manifest, at, false);
+        }
+    }
+
+    pub(crate) fn describe_prompts<'t>(
+        &self,
+        manifest: &mut Manifest,
+        templates: impl IntoIterator<Item = &'t str>,
+    ) {
         for name in templates {
             if let Ok(template) = self.prompts.template(name) {
                 let fingerprint = template.fingerprint().to_string();
-                manifest.prompts.insert(name.clone(), fingerprint);
+                manifest.prompts.insert(name.to_owned(), fingerprint);
             }
         }
-        self.describe_judges(manifest, false);
     }
 
-    /// Adds the judges alone, marked where they came after the run was begun.
-    pub(crate) fn describe_judges(&self, manifest: &mut Manifest, added: bool) {
-        for (judge, at) in self.judges.iter().zip(&self.judges_at) {
-            let mut settings = json!({
-                "provider": judge.service.provider,
-                "prompt": judge.prompt,
-                "temperature": judge.temperature,
-                "max_output": judge.max_output,
-                "repetitions": judging::repetitions(judge),
-            });
-            if added {
-                settings[ADDED] = true.into();
-            }
-            manifest.settings["judges"][&judge.name] = settings;
-            let expected = manifest.expected.clone();
-            manifest.expected = expected.judged(&judge.name, judging::repetitions(judge));
-            let at = at.address().to_string();
-            manifest
-                .models
-                .insert(part(&judge.name), model(&judge.model, at));
+    /// Adds one judge, marked where it comes after the run was begun.
+    pub(crate) fn describe_judge(&self, manifest: &mut Manifest, at: usize, added: bool) {
+        let (judge, at) = (&self.judges[at], &self.judges_at[at]);
+        let repetitions = judging::repetitions(judge);
+        let mut settings = json!({
+            "provider": judge.service.provider,
+            "prompt": judge.prompt,
+            "temperature": judge.temperature,
+            "max_output": judge.max_output,
+            "repetitions": repetitions,
+        });
+        if added {
+            settings[ADDED] = true.into();
         }
+        manifest.settings["judges"][&judge.name] = settings;
+        manifest.expected = manifest.expected.clone().judged(&judge.name, repetitions);
+        let model = model(&judge.model, at.address().to_string());
+        manifest.models.insert(part(&judge.name), model);
     }
 }
 
 /// What marks a judge in a manifest's settings that was added to the run later.
-const ADDED: &str = "added";
+pub(crate) const ADDED: &str = "added";
 
 /// Takes over the judges that `begun` was given later, so that the run can go on with its own
 /// experiment.

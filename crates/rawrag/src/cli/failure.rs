@@ -80,6 +80,17 @@ impl From<PipelineError> for Failure {
     fn from(error: PipelineError) -> Self {
         match error {
             PipelineError::NothingFound => Self::Other(Box::new(error)),
+            #[cfg(feature = "remote")]
+            PipelineError::Remote(ref remote) if remote.is_service_failure() => {
+                Self::Service(Box::new(error))
+            }
+            #[cfg(feature = "remote")]
+            PipelineError::Remote(crate::models::remote::RemoteError::Setting { .. })
+            | PipelineError::LimitWithoutPrices => Self::Usage(error.to_string()),
+            #[cfg(feature = "remote")]
+            PipelineError::TooManyFailures { .. } => Self::Service(Box::new(error)),
+            #[cfg(feature = "remote")]
+            PipelineError::Remote(_) | PipelineError::Stopped => Self::Other(Box::new(error)),
             _ => Self::Input(Box::new(error)),
         }
     }

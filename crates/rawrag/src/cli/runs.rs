@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::corpus::{Conversation, Entry, MessagePosition, Question};
 use crate::experiment::Experiment;
 use crate::pipeline::{self, Job, Progress};
-use crate::records::{Manifest, Retrieval, Run};
+use crate::records::{
+    Answer, Expected, Judgment, JudgmentOutcome, Manifest, RecordError, Retrieval, Run,
+};
 use crate::summary;
 use rawrag_statistics::{PairCounts, Replication, sign_flip};
 use serde::{Deserialize, Serialize};
@@ -16,9 +18,9 @@ use super::{Weights, bar, models};
 
 /// What a run has to know on this machine to go on, beside what its manifest says.
 #[derive(Serialize, Deserialize)]
-struct Local {
-    experiment: PathBuf,
-    data: PathBuf,
+pub(super) struct Local {
+    pub(super) experiment: PathBuf,
+    pub(super) data: PathBuf,
     unknown_data: bool,
 }
 
@@ -30,14 +32,29 @@ const REPLICATION: Replication = Replication {
     seed: 0,
 };
 
-pub(super) fn run(
-    weights: &Weights,
-    path: &Path,
-    data: Option<PathBuf>,
-    out: Option<PathBuf>,
-    unknown_data: bool,
-) -> Result<(), Failure> {
+/// What `rawrag run` is asked beside the experiment.
+pub(super) struct Asked {
+    pub(super) data: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
+    pub(super) unknown_data: bool,
+    #[cfg(feature = "remote")]
+    pub(super) dry_run: bool,
+    #[cfg(feature = "remote")]
+    pub(super) calls: super::stages::Calls,
+}
+
+pub(super) fn run(weights: &Weights, path: &Path, asked: Asked) -> Result<(), Failure> {
     let experiment = Experiment::read(path)?;
+    let Asked {
+        data,
+        out,
+        unknown_data,
+        ..
+    } = asked;
+    #[cfg(feature = "remote")]
+    let (calls, dry_run) = (asked.calls, asked.dry_run);
+    #[cfg(feature = "remote")]
+    let stages = super::stages::prepare(&experiment, &calls)?;
     let name = path
         .file_stem()
         .unwrap_or_default()
@@ -57,7 +74,11 @@ pub(super) fn run(
         folder: &folder,
         models: models::load(weights, experiment.cross_encoder.as_deref())?,
         unknown_data,
+        #[cfg(feature = "remote")]
+        stages: stages.as_ref(),
     };
+    let begun = std::time::Instant::now();
+    let mut searched = 0;
     let bar = bar(0, "questions");
     let run = pipeline::run(&job, |progress| match progress {
         Progress::Begun { questions, held } => {
@@ -70,22 +91,44 @@ pub(super) fn run(
                 models::notice("every question is on record already; nothing was run");
             }
         }
-        Progress::Question => bar.inc(1),
+        Progress::Question => {
+            searched += 1;
+            bar.inc(1);
+        }
     })?;
     bar.finish_and_clear();
-    summarise(&mut io::stdout().lock(), &run)
+    #[cfg(feature = "remote")]
+    if let Some(stages) = &stages {
+        crate::services::time(&run, "retrieval", searched, begun)?;
+        super::stages::finish(&experiment, stages, &data, &run, &calls, dry_run)?;
+        if dry_run {
+            return Ok(());
+        }
+    }
+    let mut out = io::stdout().lock();
+    summarise(&mut out, &run)?;
+    #[cfg(feature = "remote")]
+    super::stages::summarise(&mut out, &run)?;
+    Ok(())
 }
 
-pub(super) fn resume(weights: &Weights, run: &Path) -> Result<(), Failure> {
+pub(super) fn resume(
+    weights: &Weights,
+    run: &Path,
+    #[cfg(feature = "remote")] calls: super::stages::Calls,
+) -> Result<(), Failure> {
     let folder = find(run);
     let local = local(&folder)?;
-    self::run(
-        weights,
-        &local.experiment,
-        Some(local.data),
-        Some(folder),
-        local.unknown_data,
-    )
+    let asked = Asked {
+        data: Some(local.data),
+        out: Some(folder),
+        unknown_data: local.unknown_data,
+        #[cfg(feature = "remote")]
+        dry_run: false,
+        #[cfg(feature = "remote")]
+        calls,
+    };
+    self::run(weights, &local.experiment, asked)
 }
 
 pub(super) fn list(folder: &Path) -> Result<(), Failure> {
@@ -100,25 +143,49 @@ pub(super) fn list(folder: &Path) -> Result<(), Failure> {
         .filter(|folder| folder.join("manifest.json").exists())
     {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        match Run::open(folder).and_then(|run| Ok((run.read::<Retrieval>()?.len(), run))) {
-            Ok((questions, run)) => {
+        match Run::open(folder).and_then(|run| Ok((progress(&run)?, run))) {
+            Ok((progress, run)) => {
                 let Manifest {
                     benchmark,
                     system,
-                    expected,
                     started,
                     ..
                 } = run.manifest();
                 writeln!(
                     out,
-                    "{name:40} {benchmark:12} {:16} {questions}/{} questions  {started}",
-                    system.name, expected.questions
+                    "{name:40} {benchmark:12} {:16} {progress}  {started}",
+                    system.name
                 )?;
             }
             Err(error) => writeln!(out, "{name:40} {error}")?,
         }
     }
     Ok(())
+}
+
+/// `12/12 questions, 12/12 answers, 36/36 judgments`, as far as the run has these stages.
+fn progress(run: &Run) -> Result<String, RecordError> {
+    let Expected {
+        questions,
+        answers,
+        judgments,
+        ..
+    } = &run.manifest().expected;
+    let retrieved = run.read::<Retrieval>()?.len();
+    let mut parts = Vec::new();
+    if retrieved > 0 || *answers == 0 || run.manifest().import().is_none() {
+        parts.push(format!("{retrieved}/{questions} questions"));
+    }
+    let answers = questions * *answers as usize;
+    if answers > 0 {
+        parts.push(format!("{}/{answers} answers", run.read::<Answer>()?.len()));
+    }
+    let judgments = answers * judgments.values().sum::<u32>() as usize;
+    if judgments > 0 {
+        let graded = run.read::<Judgment>()?.len();
+        parts.push(format!("{graded}/{judgments} judgments"));
+    }
+    Ok(parts.join(", "))
 }
 
 pub(super) fn show(run: &Path, wanted: &str, data: Option<PathBuf>) -> Result<(), Failure> {
@@ -154,15 +221,39 @@ pub(super) fn show(run: &Path, wanted: &str, data: Option<PathBuf>) -> Result<()
         .iter()
         .find(|question| pipeline::key(question) == record.question_key())
         .ok_or_else(|| Failure::Input(format!("{} has no {wanted}", data.display()).into()))?;
-    print_question(&mut io::stdout().lock(), record, question, &conversation)?;
+    let mut out = io::stdout().lock();
+    print_question(&mut out, record, question, &conversation)?;
+    print_answers(&mut out, &run, record)?;
     Ok(())
+}
+
+fn print_answers(out: &mut impl Write, run: &Run, record: &Retrieval) -> Result<(), Failure> {
+    let key = record.question_key();
+    let judgments = run.read::<Judgment>()?;
+    let answers = run.read::<Answer>()?;
+    for answer in answers.iter().filter(|answer| answer.question_key() == key) {
+        let outcome = name(&answer.outcome);
+        let text = answer.text.as_deref().or(answer.error.as_deref());
+        writeln!(out, "\nanswer ({outcome}): {}", text.unwrap_or("no text is kept"))?;
+        let of_answer = |j: &&Judgment| j.question_key() == key && j.repetition == answer.repetition;
+        for judgment in judgments.iter().filter(of_answer) {
+            let reply = judgment.reply.as_deref().or(judgment.error.as_deref());
+            let (judge, outcome) = (&judgment.judge, name(&judgment.outcome));
+            writeln!(out, "  {judge}: {outcome}: {}", brief(reply.unwrap_or("")))?;
+        }
+    }
+    Ok(())
+}
+
+/// An outcome as records spell it.
+fn name(outcome: &impl Serialize) -> String {
+    let text = serde_json::json!(outcome);
+    text.as_str().unwrap_or_default().to_owned()
 }
 
 pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
     let (left, right) = (Run::open(&find(left))?, Run::open(&find(right))?);
-    let (a, b) = (left.read::<Retrieval>()?, right.read::<Retrieval>()?);
-    left.require_complete(&a)?;
-    right.require_complete(&b)?;
+    let (a, b) = (left.read_complete()?, right.read_complete()?);
     let mut out = io::stdout().lock();
     let differences = left.manifest().differences(right.manifest());
     writeln!(
@@ -181,6 +272,11 @@ pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
         let text =
             "the runs answer different questions and cannot be compared question by question";
         return Err(Failure::Input(text.into()));
+    }
+    compare_judgments(&mut out, &a.judgments, &b.judgments)?;
+    let (a, b) = (a.retrievals, b.retrievals);
+    if a.is_empty() || b.is_empty() {
+        return Ok(());
     }
     writeln!(
         out,
@@ -232,6 +328,40 @@ pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
         out,
         "\nExact McNemar test by question; exact sign-flip test over conversations, whose questions are not independent."
     )?;
+    Ok(())
+}
+
+/// Grades of judges that both runs have, grade by grade.
+fn compare_judgments(out: &mut impl Write, a: &[Judgment], b: &[Judgment]) -> io::Result<()> {
+    let by_slot = |judgments: &[Judgment]| {
+        let mut judges: BTreeMap<String, BTreeMap<_, bool>> = BTreeMap::new();
+        for judgment in judgments {
+            let correct = judgment.outcome == JudgmentOutcome::Correct;
+            let slot = (judgment.question_key(), judgment.repetition, judgment.judge_repetition);
+            let judge = judges.entry(judgment.judge.clone()).or_default();
+            judge.insert(slot, correct);
+        }
+        judges
+    };
+    let (a, b) = (by_slot(a), by_slot(b));
+    for (judge, a) in a {
+        let Some(b) = b.get(&judge) else { continue };
+        let mut counts = [0_usize; 4];
+        for (slot, &left) in &a {
+            if let Some(&right) = b.get(slot) {
+                counts[usize::from(left) + 2 * usize::from(right)] += 1;
+            }
+        }
+        let [neither, a_only, b_only, both] = counts;
+        let n = neither + a_only + b_only + both;
+        let share = |hits: usize| percent((n > 0).then(|| hits as f64 / n as f64));
+        writeln!(
+            out,
+            "\njudge {judge}: {n} grades; correct in A {} %, in B {} %; {a_only} only in A, {b_only} only in B",
+            share(both + a_only),
+            share(both + b_only)
+        )?;
+    }
     Ok(())
 }
 
@@ -403,7 +533,7 @@ fn one<'a>(records: &'a [Retrieval], wanted: &str) -> Result<&'a Retrieval, Fail
 }
 
 /// A run by its folder, or by its name below `runs/`.
-fn find(run: &Path) -> PathBuf {
+pub(super) fn find(run: &Path) -> PathBuf {
     let named = Path::new("runs").join(run);
     if !run.join("manifest.json").exists() && named.join("manifest.json").exists() {
         return named;
@@ -424,7 +554,7 @@ fn keep(folder: &Path, experiment: &Path, data: &Path, unknown_data: bool) {
     }
 }
 
-fn local(folder: &Path) -> Result<Local, Failure> {
+pub(super) fn local(folder: &Path) -> Result<Local, Failure> {
     let path = folder.join(LOCAL);
     let text = fs::read(&path).map_err(|_| {
         Failure::Usage(format!(
@@ -446,7 +576,7 @@ fn cutoffs(run: &Run) -> Vec<usize> {
         .collect()
 }
 
-fn percent(rate: Option<f64>) -> String {
+pub(super) fn percent(rate: Option<f64>) -> String {
     rate.map_or_else(|| "-".to_owned(), |rate| format!("{:.1}", 100.0 * rate))
 }
 

@@ -136,6 +136,14 @@ impl Experiment {
         if let Some(prices) = &mut self.prices {
             prices.file = beside.join(&prices.file);
         }
+        self.check(path)
+    }
+
+    /// Refuses stages that cannot be run; `path` is named in the error.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Stage`] names the setting.
+    pub fn check(&self, path: &Path) -> Result<(), ExperimentError> {
         self.check_stages()
             .map_err(|(field, problem)| ExperimentError::Stage {
                 path: path.to_owned(),
