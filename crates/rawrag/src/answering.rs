@@ -115,7 +115,12 @@ pub fn run(
 /// # Errors
 /// As [`run`], without those of services.
 pub fn plan(work: &Work<'_>) -> Result<Planned, PipelineError> {
-    let held: Vec<String> = work.run.read::<Answer>()?.iter().map(Record::identity).collect();
+    let held: Vec<String> = work
+        .run
+        .read::<Answer>()?
+        .iter()
+        .map(Record::identity)
+        .collect();
     let (mut calls, mut input) = (0, 0);
     due(work, &held, &mut |job| {
         calls += 1;
@@ -215,14 +220,20 @@ fn job(
     mut answer: Answer,
 ) -> Result<Job, PipelineError> {
     let reader = stages.reader;
-    let template = stages.prompts.template(reader_template(reader, question.benchmark))?;
+    let template = stages
+        .prompts
+        .template(reader_template(reader, question.benchmark))?;
     let mut values = Vec::new();
     for placeholder in template.placeholders() {
         let value = value(&stages.prompts, reader, question, evidence, placeholder)?;
         values.extend(value.map(|value| (placeholder.as_str(), value)));
     }
     let values: Vec<(&str, &str)> = values.iter().map(|(name, v)| (*name, v.as_str())).collect();
-    let mut request = request(template.render(&values)?, reader.temperature, reader.max_output);
+    let mut request = request(
+        template.render(&values)?,
+        reader.temperature,
+        reader.max_output,
+    );
     request.repetition = answer.repetition;
     answer.prompt_sha256 = Some(template.fingerprint().to_string());
     Ok(Job { answer, request })
@@ -241,7 +252,10 @@ fn value(
         ("context" | "history", _) => Some(evidence.to_owned()),
         ("raw_question", _) => Some(question.text.clone()),
         ("question", Some(date)) if states_date(reader, question) => {
-            let values = [("question_date", date.as_str()), ("raw_question", &question.text)];
+            let values = [
+                ("question_date", date.as_str()),
+                ("raw_question", &question.text),
+            ];
             Some(prompts.render(WITH_DATE, &values)?.user)
         }
         ("question", _) => Some(question.text.clone()),
@@ -259,7 +273,9 @@ fn value(
 /// `(a) first`, one a line, in the order of the file.
 fn options(question: &Question) -> String {
     let lettered = ('a'..='z').zip(&question.options);
-    let lines: Vec<String> = lettered.map(|(letter, text)| format!("({letter}) {text}")).collect();
+    let lines: Vec<String> = lettered
+        .map(|(letter, text)| format!("({letter}) {text}"))
+        .collect();
     lines.join("\n")
 }
 
@@ -299,14 +315,19 @@ fn task(question: &Question) -> Result<&'static str, PipelineError> {
     ];
     let source = question.source.clone().unwrap_or_default();
     let named = TASKS.iter().find(|(prefix, _)| source.starts_with(prefix));
-    named.map(|(_, task)| *task).ok_or_else(|| PipelineError::NoTask {
-        key: key(question),
-        source_name: source,
-    })
+    named
+        .map(|(_, task)| *task)
+        .ok_or_else(|| PipelineError::NoTask {
+            key: key(question),
+            source_name: source,
+        })
 }
 
 /// Every prompt that the reader's request for a question is made of.
-pub(crate) fn templates(reader: &Reader, question: &Question) -> Result<Vec<String>, PipelineError> {
+pub(crate) fn templates(
+    reader: &Reader,
+    question: &Question,
+) -> Result<Vec<String>, PipelineError> {
     let template = reader_template(reader, question.benchmark);
     let mut templates = vec![template.to_owned()];
     if states_date(reader, question) {
@@ -402,7 +423,9 @@ fn fill(answer: &mut Answer, reply: ChatReply, part: AnswerPart) {
         (AnswerOutcome::Answered, None) => AnswerOutcome::Empty,
         (outcome, _) => outcome,
     };
-    answer.words = text.as_ref().map(|text| text.split_whitespace().count() as u32);
+    answer.words = text
+        .as_ref()
+        .map(|text| text.split_whitespace().count() as u32);
     answer.text = text;
     if reply.model.is_some() {
         answer.model = reply.model;
@@ -415,7 +438,9 @@ fn fill(answer: &mut Answer, reply: ChatReply, part: AnswerPart) {
 fn part_of(text: &str, part: AnswerPart) -> &str {
     match part {
         AnswerPart::Whole => text,
-        AnswerPart::Final => text.rsplit_once("FINAL ANSWER:").map_or(text, |(_, last)| last),
+        AnswerPart::Final => text
+            .rsplit_once("FINAL ANSWER:")
+            .map_or(text, |(_, last)| last),
     }
 }
 

@@ -232,7 +232,10 @@ fn due(
 ) -> Result<(), PipelineError> {
     let mut by_question: HashMap<Key, Vec<&Answer>> = HashMap::new();
     for answer in answers {
-        by_question.entry(answer.question_key()).or_default().push(answer);
+        by_question
+            .entry(answer.question_key())
+            .or_default()
+            .push(answer);
     }
     conversations(work.data, |entry| {
         for question in &entry.questions {
@@ -313,7 +316,10 @@ fn judge_of(settings: &JudgeSettings, question: &Question) -> Result<Judge, Pipe
         (Some(_), _) => no_judge("a judge's prompt is judge-locomo, judge-nano-memory or not set"),
         (None, Benchmark::Locomo | Benchmark::Own | Benchmark::LongMtBenchPlus) => Ok(LOCOMO),
         (None, Benchmark::Longmemeval) => Judge::longmemeval(question.kind.as_str(), false)
-            .map_or_else(|| no_judge("no judge of LongMemEval knows questions of this type"), Ok),
+            .map_or_else(
+                || no_judge("no judge of LongMemEval knows questions of this type"),
+                Ok,
+            ),
         (None, _) => no_judge(UNGRADED),
     }
 }
@@ -331,9 +337,13 @@ fn is_unanswerable(question: &Question) -> bool {
 /// What the answer is compared with. A lure is never shown to a judge.
 fn gold(question: &Question) -> Result<String, PipelineError> {
     match &question.gold {
-        Some(Gold::Answer(answer) | Gold::Adversarial { answer: Some(answer), .. }) => {
-            Ok(answer.to_string())
-        }
+        Some(
+            Gold::Answer(answer)
+            | Gold::Adversarial {
+                answer: Some(answer),
+                ..
+            },
+        ) => Ok(answer.to_string()),
         Some(Gold::Abstention { explanation }) => Ok(explanation.clone()),
         Some(Gold::Adversarial { answer: None, .. }) => {
             Ok("The question presumes something that the history does not say.".to_owned())

@@ -136,7 +136,9 @@ pub enum PipelineError {
     },
     /// No prompt of the benchmark's reader fits a question.
     #[cfg(feature = "remote")]
-    #[error("{key}: no task prompt is known for the source `{source_name}`; name a `prompt` in [reader]")]
+    #[error(
+        "{key}: no task prompt is known for the source `{source_name}`; name a `prompt` in [reader]"
+    )]
     NoTask {
         /// The question.
         key: Key,

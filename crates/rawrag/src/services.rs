@@ -102,7 +102,9 @@ impl<'a> Stages<'a> {
 
     /// Whether any reply comes from a script, so that nothing here measures a model.
     pub fn is_scripted(&self) -> bool {
-        self.addresses().iter().any(|(_, model, _)| model == SCRIPTED)
+        self.addresses()
+            .iter()
+            .any(|(_, model, _)| model == SCRIPTED)
     }
 
     /// Adds to a manifest what these stages are: all that decides what they record, and no limit

@@ -234,8 +234,13 @@ fn print_answers(out: &mut impl Write, run: &Run, record: &Retrieval) -> Result<
     for answer in answers.iter().filter(|answer| answer.question_key() == key) {
         let outcome = name(&answer.outcome);
         let text = answer.text.as_deref().or(answer.error.as_deref());
-        writeln!(out, "\nanswer ({outcome}): {}", text.unwrap_or("no text is kept"))?;
-        let of_answer = |j: &&Judgment| j.question_key() == key && j.repetition == answer.repetition;
+        writeln!(
+            out,
+            "\nanswer ({outcome}): {}",
+            text.unwrap_or("no text is kept")
+        )?;
+        let of_answer =
+            |j: &&Judgment| j.question_key() == key && j.repetition == answer.repetition;
         for judgment in judgments.iter().filter(of_answer) {
             let reply = judgment.reply.as_deref().or(judgment.error.as_deref());
             let (judge, outcome) = (&judgment.judge, name(&judgment.outcome));
@@ -337,7 +342,11 @@ fn compare_judgments(out: &mut impl Write, a: &[Judgment], b: &[Judgment]) -> io
         let mut judges: BTreeMap<String, BTreeMap<_, bool>> = BTreeMap::new();
         for judgment in judgments {
             let correct = judgment.outcome == JudgmentOutcome::Correct;
-            let slot = (judgment.question_key(), judgment.repetition, judgment.judge_repetition);
+            let slot = (
+                judgment.question_key(),
+                judgment.repetition,
+                judgment.judge_repetition,
+            );
             let judge = judges.entry(judgment.judge.clone()).or_default();
             judge.insert(slot, correct);
         }

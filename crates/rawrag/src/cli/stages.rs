@@ -39,10 +39,16 @@ pub(super) struct Calls {
 impl Calls {
     fn check(&self) -> Result<(), Failure> {
         if !(0.0..=1.0).contains(&self.failures_allowed) {
-            let text = format!("--failures-allowed is {}; say 0 to 1", self.failures_allowed);
+            let text = format!(
+                "--failures-allowed is {}; say 0 to 1",
+                self.failures_allowed
+            );
             return Err(Failure::Usage(text));
         }
-        if self.max_cost.is_some_and(|limit| limit.is_nan() || limit < 0.0) {
+        if self
+            .max_cost
+            .is_some_and(|limit| limit.is_nan() || limit < 0.0)
+        {
             return Err(Failure::Usage("--max-cost must be 0 or more".into()));
         }
         Ok(())
@@ -105,9 +111,13 @@ pub(super) fn finish(
     let services = open(run, calls, table.clone().zip(limit))?;
     let cost = |totals: &Totals| cost(totals, table.as_ref());
     let mut show = steps(&services, &cost);
-    answering::run(&work, &services, &mut show)?;
-    judging::run(&work, &services, &mut show)?;
+    let done = answering::run(&work, &services, &mut show)
+        .and_then(|()| judging::run(&work, &services, &mut show));
     drop(show);
+    if done.is_err() {
+        models::notice(&format!("Cost so far: {}", cost(&services.totals())));
+    }
+    done?;
     run.require_complete(&run.read::<Judgment>()?)?;
     Ok(())
 }
@@ -189,7 +199,8 @@ fn announce_price(
     let judgments = judging::plan(work)?;
     let parts = std::iter::once(("answering".to_owned(), answers.clone(), answers));
     let judges = work.stages.judges.iter().zip(judgments);
-    let judges = judges.map(|(judge, (low, high))| (format!("judging by {}", judge.name), low, high));
+    let judges =
+        judges.map(|(judge, (low, high))| (format!("judging by {}", judge.name), low, high));
     let (mut low, mut high) = (Vec::new(), Vec::new());
     for (stage, least, most) in parts.chain(judges) {
         if least.calls == 0 {
@@ -263,10 +274,16 @@ fn outcomes(out: &mut impl Write, answers: &[Answer], judgments: &[Judgment]) ->
     writeln!(out, "answers: {of_answers}")?;
     let mut by_judge: BTreeMap<&str, Vec<JudgmentOutcome>> = BTreeMap::new();
     for judgment in judgments {
-        by_judge.entry(&judgment.judge).or_default().push(judgment.outcome);
+        by_judge
+            .entry(&judgment.judge)
+            .or_default()
+            .push(judgment.outcome);
     }
     for (judge, outcomes) in by_judge {
-        let correct = outcomes.iter().filter(|&&o| o == JudgmentOutcome::Correct).count();
+        let correct = outcomes
+            .iter()
+            .filter(|&&o| o == JudgmentOutcome::Correct)
+            .count();
         let share = runs::percent(Some(correct as f64 / outcomes.len() as f64));
         let counted = counts(outcomes.iter().map(|&outcome| judgment_outcome(outcome)));
         writeln!(
@@ -283,7 +300,10 @@ fn counts(outcomes: impl Iterator<Item = &'static str>) -> String {
     for outcome in outcomes {
         *counts.entry(outcome).or_default() += 1;
     }
-    let counts: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(name, n)| format!("{n} {name}"))
+        .collect();
     match counts.is_empty() {
         true => "none".to_owned(),
         false => counts.join(", "),
@@ -384,7 +404,11 @@ pub(super) fn status(run: &Path) -> Result<(), Failure> {
             milliseconds,
             ..
         } = timing;
-        writeln!(out, "{stage} {:.2} s for {recorded} records", milliseconds / 1000.0)?;
+        writeln!(
+            out,
+            "{stage} {:.2} s for {recorded} records",
+            milliseconds / 1000.0
+        )?;
     }
     summarise(&mut out, &run)
 }
@@ -416,7 +440,10 @@ pub(super) fn failures(run: &Path) -> Result<(), Failure> {
         }
     }
     if found == 0 {
-        writeln!(out, "Nothing on record failed; `rawrag status` says what is not on record.")?;
+        writeln!(
+            out,
+            "Nothing on record failed; `rawrag status` says what is not on record."
+        )?;
     }
     Ok(())
 }

@@ -182,7 +182,8 @@ impl Experiment {
                 }
             }
             check_temperature(&field("temperature"), judge.temperature)?;
-            if judge.name.trim().is_empty() || self.judges[..at].iter().any(|j| j.name == judge.name)
+            if judge.name.trim().is_empty()
+                || self.judges[..at].iter().any(|j| j.name == judge.name)
             {
                 return Err((field("name"), "must be given, and to one judge alone"));
             }
