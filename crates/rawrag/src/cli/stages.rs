@@ -161,29 +161,29 @@ fn steps<'a>(
     services: &'a Services,
     cost: &'a dyn Fn(&Totals) -> String,
 ) -> impl FnMut(Step) + use<'a> {
-    let mut shown: Option<(indicatif::ProgressBar, u64)> = None;
+    let mut shown: Option<(indicatif::ProgressBar, String, u64)> = None;
     move |step| match step {
         Step::Begun { stage, total, held } => {
-            if let Some((bar, _)) = shown.take() {
+            if let Some((bar, ..)) = shown.take() {
                 bar.finish_and_clear();
             }
             if held == total {
                 let text = format!("{stage}: all {total} are on record already; nothing was asked");
                 models::notice(&text);
             }
-            let bar = bar(total as u64, "").with_message(stage);
+            let bar = bar(total as u64, "").with_message(stage.clone());
             bar.set_position(held as u64);
             bar.reset_eta();
-            shown = Some((bar, 0));
+            shown = Some((bar, stage, 0));
         }
         Step::One { failed } => {
-            if let Some((bar, failures)) = &mut shown {
+            if let Some((bar, stage, failures)) = &mut shown {
                 *failures += u64::from(failed);
                 bar.inc(1);
                 // Summing up the ledger for each of many calls would cost more than it tells.
                 if bar.position() % 32 == 0 {
                     let spent = cost(&services.totals());
-                    bar.set_message(format!("{spent}, {failures} failed"));
+                    bar.set_message(format!("{stage}, {spent}, {failures} failed"));
                 }
             }
         }
