@@ -49,7 +49,7 @@ impl<'a> Stages<'a> {
         let Some(reader) = &experiment.reader else {
             return Ok(None);
         };
-        Self::new(experiment, reader, &experiment.judges, environment).map(Some)
+        Self::with_judges(experiment, reader, &experiment.judges, environment).map(Some)
     }
 
     /// The same stages with other judges.
@@ -57,15 +57,6 @@ impl<'a> Stages<'a> {
     /// # Errors
     /// As [`Self::prepare`].
     pub fn with_judges(
-        experiment: &'a Experiment,
-        reader: &'a Reader,
-        judges: &'a [JudgeSettings],
-        environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, PipelineError> {
-        Self::new(experiment, reader, judges, environment)
-    }
-
-    fn new(
         experiment: &'a Experiment,
         reader: &'a Reader,
         judges: &'a [JudgeSettings],

@@ -181,7 +181,7 @@ fn steps<'a>(
                 *failures += u64::from(failed);
                 bar.inc(1);
                 // Summing up the ledger for each of many calls would cost more than it tells.
-                if bar.position() % 32 == 0 {
+                if bar.position().is_multiple_of(32) {
                     let spent = cost(&services.totals());
                     bar.set_message(format!("{stage}, {spent}, {failures} failed"));
                 }
