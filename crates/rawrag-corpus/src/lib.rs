@@ -14,9 +14,11 @@
 mod conversation;
 mod error;
 mod hash;
+pub mod meme;
 mod question;
 mod read;
 mod report;
+pub mod synthetic;
 mod timestamp;
 
 pub use conversation::{

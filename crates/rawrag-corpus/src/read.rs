@@ -5,7 +5,9 @@ mod chatgpt;
 mod elements;
 mod locomo;
 mod longmemeval;
+mod meme;
 mod sessions;
+mod synthetic;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -18,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
 use crate::hash::{ContentHasher, known_release};
+use crate::meme::Annotated;
 use crate::report::{Notes, Oddity, Report, Totals};
 use crate::{Answer, Benchmark, Conversation, ConversationId, Question};
 use elements::{Elements, Place, WRONG_FILE};
@@ -64,6 +67,10 @@ pub enum Format {
     ChatJsonl,
     /// `conversations.json` of a ChatGPT export: an array of conversations.
     Chatgpt,
+    /// MEME's release: an array of episodes.
+    Meme,
+    /// Chat JSONL made by [`synthetic`](crate::synthetic), told by its conversation ids.
+    Synthetic,
 }
 
 /// One conversation and the questions about it.
@@ -175,15 +182,31 @@ fn history_file(path: &Path) -> Result<PathBuf, LoadError> {
     Err(Place::whole(path).error("", problem, "give the history file itself"))
 }
 
+/// The episodes of a file or folder that was read without error as `format`.
+pub(crate) fn episodes(path: &Path, format: Format) -> Result<Vec<Annotated>, LoadError> {
+    let file = history_file(path)?;
+    match format {
+        Format::Meme => meme::episodes(&file),
+        Format::Synthetic => synthetic::episodes(&file),
+        _ => Err(Place::whole(&file).error(
+            "",
+            format!("it was read as {format}, which knows no episodes"),
+            "give a MEME release or a folder of synthetic episodes",
+        )),
+    }
+}
+
 /// The file that a folder is read for.
 const HISTORY: &str = "history.jsonl";
 
 impl Format {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 6] = [
         Self::Locomo,
         Self::Longmemeval,
         Self::ChatJsonl,
         Self::Chatgpt,
+        Self::Meme,
+        Self::Synthetic,
     ];
 
     /// The name used on the command line and in records.
@@ -193,6 +216,8 @@ impl Format {
             Self::Longmemeval => "longmemeval",
             Self::ChatJsonl => "chat-jsonl",
             Self::Chatgpt => "chatgpt",
+            Self::Meme => "meme",
+            Self::Synthetic => "synthetic",
         }
     }
 
@@ -202,6 +227,8 @@ impl Format {
             Self::Locomo => Benchmark::Locomo,
             Self::Longmemeval => Benchmark::Longmemeval,
             Self::ChatJsonl | Self::Chatgpt => Benchmark::Own,
+            Self::Meme => Benchmark::Meme,
+            Self::Synthetic => Benchmark::Synthetic,
         }
     }
 }
@@ -214,7 +241,7 @@ impl fmt::Display for Format {
 
 /// A name that is no format's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no format is called {0:?}; the formats are locomo, longmemeval, chat-jsonl and chatgpt")]
+#[error("no format is called {0:?}; the formats are locomo, longmemeval, chat-jsonl, chatgpt, meme and synthetic")]
 pub struct UnknownFormat(pub String);
 
 impl FromStr for Format {
@@ -228,9 +255,9 @@ impl FromStr for Format {
     }
 }
 
-const KNOWN: &str = "name the format, or give a LoCoMo release, a LongMemEval release, chat \
-                     JSONL (one message a line: conversation, speaker, text) or a ChatGPT \
-                     conversations.json";
+const KNOWN: &str = "name the format, or give a LoCoMo release, a LongMemEval release, a MEME \
+                     release, chat JSONL (one message a line: conversation, speaker, text) or a \
+                     ChatGPT conversations.json";
 
 /// Tells the format from the fields of the first object in the file.
 fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, LoadError> {
@@ -253,6 +280,13 @@ fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, Load
         true if has("haystack_sessions") => Ok(Format::Longmemeval),
         true if has("mapping") => Ok(Format::Chatgpt),
         true if has("qa") && has("conversation") => Ok(Format::Locomo),
+        true if has("before_questions") && has("after_questions") => Ok(Format::Meme),
+        false if has("before_questions") && has("after_questions") => Err(place.error(
+            "",
+            "this is a single MEME episode, as unpacked from the release",
+            "give the release file, an array of episodes",
+        )),
+        false if synthetic::begins(file, input)? => Ok(Format::Synthetic),
         false if has("speaker") || has("text") || has("conversation") => Ok(Format::ChatJsonl),
         _ => {
             let what = if array {
@@ -270,6 +304,7 @@ fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, Load
 /// The entries of a file, one after the other.
 enum Entries<'a> {
     Lines(Box<chat_jsonl::Conversations<'a>>),
+    Synthetic(Box<chat_jsonl::Conversations<'a>>),
     Array(Elements<'a, BufReader<File>>, ReadElement),
 }
 
@@ -286,13 +321,25 @@ impl<'a> Entries<'a> {
                 let lines = chat_jsonl::Conversations::new(file, input)?;
                 return Ok(Self::Lines(Box::new(lines)));
             }
+            Format::Synthetic => {
+                let lines = chat_jsonl::Conversations::new(file, input)?;
+                return Ok(Self::Synthetic(Box::new(lines)));
+            }
+            Format::Meme => meme::entry,
         };
         Ok(Self::Array(Elements::new(file, input), read_element))
     }
 
     fn next(&mut self, notes: &mut Notes) -> Result<Option<(Entry, Place<'a>)>, LoadError> {
         match self {
-            Self::Lines(conversations) => conversations.next(notes),
+            Self::Lines(conversations) => {
+                let next = conversations.next(notes)?;
+                next.map(synthetic::refuse).transpose()
+            }
+            Self::Synthetic(conversations) => {
+                let next = conversations.next(notes)?;
+                next.map(synthetic::label).transpose()
+            }
             Self::Array(elements, read_element) => {
                 while let Some((json, place)) = elements.next()? {
                     if let Some(entry) = read_element(json, &place, notes)? {

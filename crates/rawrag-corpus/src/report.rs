@@ -106,6 +106,12 @@ oddities! {
     MessageOfSystem: "system message or hidden message: left out",
     MessageOfTool: "tool call, tool result or reasoning: left out",
     MessageWithoutText: "message that holds no text: left out",
+    CountWrong: "count or list of positions that is not that of the content: the content is kept",
+    RootDisagrees: "root change that is not what its entity says: the root change is kept",
+    StatementUnplaced: "annotated fact whose message is not named or not there: kept, with its session alone",
+    ValueUnsaid: "annotated fact whose message does not say the value word for word: kept",
+    GoldDisagrees: "gold answer that does not hold the values annotated for it: both are kept",
+    CutoffDisagrees: "questions whose date and place show different sessions: both are kept",
     PartNotText: "image, file or other part that is not text: left out of its message",
 }
 
@@ -167,6 +173,11 @@ impl fmt::Display for Report {
         match (self.known, self.benchmark()) {
             (Some(name), _) => writeln!(f, "{:<15}{name}", "known as")?,
             (None, Benchmark::Own) => {}
+            (None, Benchmark::Synthetic) => writeln!(
+                f,
+                "{:<15}made by a generator, no benchmark's data",
+                "synthetic"
+            )?,
             (None, benchmark) => writeln!(
                 f,
                 "{:<15}nothing: no {benchmark} release on record has this content; it may be \
