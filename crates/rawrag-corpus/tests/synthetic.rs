@@ -39,7 +39,7 @@ fn with_seed(seed: u64, tokens: u32) -> Recipe {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn gold_is_reached_from_the_text_and_leaks_nowhere(seed: u64, tokens in 0_u32..6000) {

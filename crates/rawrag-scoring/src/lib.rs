@@ -14,5 +14,6 @@
 //! ```
 
 mod ranking;
+pub mod sufficiency;
 
 pub use ranking::Ranking;

@@ -262,7 +262,7 @@ mod tests {
             let distinct: HashSet<&str> = labels.iter().copied().collect();
             assert_eq!(distinct.len(), labels.len());
             for label in &labels {
-                let holds = |other: &&&str| **other != label && label.contains(**other);
+                let holds = |other: &&&str| **other != *label && label.contains(**other);
                 assert_eq!(labels.iter().find(holds), None, "{label}");
                 assert!(label.bytes().all(|b| b.is_ascii_lowercase() || b == b' '));
             }

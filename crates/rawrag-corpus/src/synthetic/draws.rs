@@ -83,7 +83,8 @@ impl Words {
             let onset = *draws.pick(&ONSETS);
             let mut word = onset[..1].to_uppercase() + &onset[1..];
             for parts in [&VOWELS[..], &MIDDLES, &VOWELS, &MIDDLES, &VOWELS, &CODAS] {
-                word += draws.pick(parts);
+                let part: &&str = draws.pick(parts);
+                word += part;
             }
             if self.0.insert(word.clone()) {
                 return word;

@@ -118,6 +118,7 @@ fn conversation(index: u32, lines: Vec<String>) -> Conversation {
 /// A labelled line read back: its words and its label.
 pub(super) fn read_line(line: &str) -> Option<(&str, u32)> {
     let (text, label) = line.rsplit_once(" Label: ")?;
+    let text = text.rsplit_once(": ").map_or(text, |(_, text)| text);
     Some((text, label.strip_suffix('.')?.parse().ok()?))
 }
 
@@ -126,10 +127,11 @@ pub(super) fn read_question(question: &str) -> Option<&str> {
     question.strip_prefix(ASKED)
 }
 
-/// The words of a line that are no language's: told by their capital inside the line, days apart.
+/// The words of a line that are no language's: those with a capital inside it, but for days.
 pub(super) fn cues(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_alphanumeric());
     words
+        .skip(1)
         .filter(|word| word.starts_with(|c: char| c.is_uppercase()))
         .filter(|word| word.len() > 4 && !word.ends_with("day"))
 }
