@@ -241,7 +241,9 @@ impl fmt::Display for Format {
 
 /// A name that is no format's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no format is called {0:?}; the formats are locomo, longmemeval, chat-jsonl, chatgpt, meme and synthetic")]
+#[error(
+    "no format is called {0:?}; the formats are locomo, longmemeval, chat-jsonl, chatgpt, meme and synthetic"
+)]
 pub struct UnknownFormat(pub String);
 
 impl FromStr for Format {

@@ -20,7 +20,8 @@
 //! use rawrag_corpus::synthetic::{self, Recipe};
 //!
 //! let recipe: Recipe = "seed = 7\n[meme]\nepisodes = 2".parse().unwrap();
-//! for episode in synthetic::episodes(&recipe, &synthetic::quarter_of_characters) {
+//! let made = synthetic::episodes(&recipe, &synthetic::quarter_of_characters).unwrap();
+//! for episode in made {
 //!     synthetic::check_episode(&episode).unwrap();
 //!     for question in &episode.entry.questions {
 //!         println!("{}: {}", question.kind, question.text);
@@ -99,27 +100,40 @@ impl Family {
 ///
 /// `count` counts the tokens of a text: distractor sessions are added until one more would pass
 /// the recipe's budget. It decides nothing else.
+///
+/// # Errors
+/// As [`Recipe::validate`].
 pub fn episodes<'a>(
     recipe: &'a Recipe,
     count: &'a dyn Fn(&str) -> usize,
-) -> impl Iterator<Item = Annotated> + 'a {
-    let meme = recipe.meme.iter();
-    meme.flat_map(move |meme| {
+) -> Result<impl Iterator<Item = Annotated> + 'a, RecipeError> {
+    recipe.validate()?;
+    Ok(recipe.meme.iter().flat_map(move |meme| {
         (0..meme.episodes).map(move |index| episode::make(meme, recipe.seed, index, count))
-    })
+    }))
 }
 
 /// The fact pools of a recipe, made as they are asked for.
-pub fn fact_pools(recipe: &Recipe) -> impl Iterator<Item = Entry> + '_ {
-    let facts = recipe.facts.iter();
-    facts.flat_map(|facts| (0..facts.pools).map(|index| facts::make(facts, recipe.seed, index)))
+///
+/// # Errors
+/// As [`Recipe::validate`].
+pub fn fact_pools(recipe: &Recipe) -> Result<impl Iterator<Item = Entry> + '_, RecipeError> {
+    recipe.validate()?;
+    Ok(recipe
+        .facts
+        .iter()
+        .flat_map(|facts| (0..facts.pools).map(|index| facts::make(facts, recipe.seed, index))))
 }
 
 /// The classification streams of a recipe, made as they are asked for.
-pub fn label_streams(recipe: &Recipe) -> impl Iterator<Item = Entry> + '_ {
-    let labels = recipe.labels.iter();
-    labels
-        .flat_map(|labels| (0..labels.streams).map(|index| labels::make(labels, recipe.seed, index)))
+///
+/// # Errors
+/// As [`Recipe::validate`].
+pub fn label_streams(recipe: &Recipe) -> Result<impl Iterator<Item = Entry> + '_, RecipeError> {
+    recipe.validate()?;
+    Ok(recipe.labels.iter().flat_map(|labels| {
+        (0..labels.streams).map(|index| labels::make(labels, recipe.seed, index))
+    }))
 }
 
 /// A quarter of the characters, rounded up: a count of tokens that needs no tokenizer.

@@ -266,11 +266,15 @@ impl Evidence {
     fn states(&self, rule: &Rule<'_>) -> bool {
         let (source, target) = (Names::of(rule.source), Names::of(rule.target));
         rule.said.iter().any(|wording| self.has(wording))
-            || self.lines.iter().flat_map(|line| sentences(line)).any(|sentence| {
-                source.stand_in(sentence)
-                    && target.stand_in(sentence)
-                    && DEPENDENCE.iter().any(|word| found(sentence, word))
-            })
+            || self
+                .lines
+                .iter()
+                .flat_map(|line| sentences(line))
+                .any(|sentence| {
+                    source.stand_in(sentence)
+                        && target.stand_in(sentence)
+                        && DEPENDENCE.iter().any(|word| found(sentence, word))
+                })
     }
 
     fn deletes(&self, target: &Names) -> bool {
@@ -292,7 +296,9 @@ impl Evidence {
     fn orders(&self, values: &[String]) -> bool {
         let values: Vec<String> = values.iter().map(|value| normal(value)).collect();
         let dates = self.dates(&values);
-        let places = values.iter().map(|value| Places::of(value, &self.lines, &dates));
+        let places = values
+            .iter()
+            .map(|value| Places::of(value, &self.lines, &dates));
         let places: Vec<Places> = places.flatten().collect();
         if places.len() < values.len().min(2) {
             return false;
@@ -334,7 +340,8 @@ struct Places {
 impl Places {
     fn of(value: &str, lines: &[String], dates: &[Option<Date>]) -> Option<Self> {
         let standing = lines.iter().zip(dates).enumerate();
-        let standing = standing.filter_map(|(n, (line, date))| Some((n, position(line, value)?, line, date)));
+        let standing =
+            standing.filter_map(|(n, (line, date))| Some((n, position(line, value)?, line, date)));
         let mut first = None;
         let mut earliest: Option<Option<Date>> = None;
         let mut in_time = false;
@@ -366,7 +373,9 @@ fn first_date(text: &str) -> Option<Date> {
     let number = |at: usize, length: usize| {
         let digits = bytes.get(at..at + length)?;
         let value = |value: u64, digit: &u8| {
-            digit.is_ascii_digit().then(|| value * 10 + u64::from(digit - b'0'))
+            digit
+                .is_ascii_digit()
+                .then(|| value * 10 + u64::from(digit - b'0'))
         };
         digits.iter().try_fold(0, value)
     };
@@ -389,7 +398,10 @@ fn sentences(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
         let text = rest?;
-        let end = [". ", "? ", "! "].iter().filter_map(|mark| text.find(mark)).min();
+        let end = [". ", "? ", "! "]
+            .iter()
+            .filter_map(|mark| text.find(mark))
+            .min();
         let (sentence, after) = match end {
             Some(end) => (&text[..=end], Some(&text[end + 2..])),
             None => (text, None),
@@ -435,7 +447,8 @@ fn normal(text: &str) -> String {
         }
     };
     if text.is_ascii() {
-        text.bytes().for_each(|byte| push(byte.to_ascii_lowercase().into()));
+        text.bytes()
+            .for_each(|byte| push(byte.to_ascii_lowercase().into()));
     } else {
         text.nfkc().flat_map(char::to_lowercase).for_each(&mut push);
     }
@@ -460,7 +473,10 @@ mod tests {
         };
         assert!(has("It takes 10  MIN.", "10 min"));
         assert!(!has("It takes 110 minutes.", "10 min"));
-        assert!(has("user: \u{201C}Don\u{2019}t stop\u{201D} \u{2014} she said", "\"don't stop\" - she"));
+        assert!(has(
+            "user: \u{201C}Don\u{2019}t stop\u{201D} \u{2014} she said",
+            "\"don't stop\" - she"
+        ));
         assert!(has("the values\nstand over lines", "values stand"));
         assert!(has("\u{FB01}lter \u{212B}", "filter \u{E5}"));
         assert!(has("set 'C++' as it was", "c++"));
@@ -477,14 +493,27 @@ mod tests {
             assert_eq!(found.value, Some(true));
             found.chronology == Some(true)
         };
-        assert!(orders("It was Alva.\nNow it is Brum.\nWe switched to Corv."));
+        assert!(orders(
+            "It was Alva.\nNow it is Brum.\nWe switched to Corv."
+        ));
         assert!(orders("First Alva, then Brum, then Corv."));
-        assert!(!orders("Alva, Brum, Corv"), "a bare list says nothing of order");
-        assert!(!orders("Now it is Brum.\nIt was Alva.\nWe switched to Corv."));
+        assert!(
+            !orders("Alva, Brum, Corv"),
+            "a bare list says nothing of order"
+        );
+        assert!(!orders(
+            "Now it is Brum.\nIt was Alva.\nWe switched to Corv."
+        ));
         // Dates order lines that stand in any order, and a heading dates what is below it.
-        assert!(orders("[2031-03-09 10:00] a: Corv\n[2031-03-01 09:00] a: Alva\n[2031-03-01 09:30] a: Brum"));
-        assert!(orders("--- 1. s2, 2031/03/05 (Wed) 08:00 ---\nb: Brum\n--- 2. s1, 2031/03/02 ---\nAlva\n2031/03/07 Corv"));
-        assert!(!orders("[2031-03-01] Alva\n[2031-03-01] Brum\n[2031-03-02] Corv"));
+        assert!(orders(
+            "[2031-03-09 10:00] a: Corv\n[2031-03-01 09:00] a: Alva\n[2031-03-01 09:30] a: Brum"
+        ));
+        assert!(orders(
+            "--- 1. s2, 2031/03/05 (Wed) 08:00 ---\nb: Brum\n--- 2. s1, 2031/03/02 ---\nAlva\n2031/03/07 Corv"
+        ));
+        assert!(!orders(
+            "[2031-03-01] Alva\n[2031-03-01] Brum\n[2031-03-02] Corv"
+        ));
         // A date that is a value dates nothing.
         let dates = strings(&["2031-05-01", "2031-04-01"]);
         let need = Need::History(&dates);
@@ -507,10 +536,19 @@ mod tests {
         };
         let deletes = |text: &str| sufficiency(text, &Need::Deletion(target)).sufficient();
         assert!(deletes("Please forget our cat sitter."));
-        assert!(deletes("My cat sitter is Zhal. Please remove that from your memory. Thoughts?"));
-        assert!(!deletes("My cat sitter is Zhal. She is kind. Please remove the old rug."));
-        assert!(!deletes("My cat sitter is Zhal.\nPlease forget the piano tuner."));
-        assert!(!deletes(""), "a value that is not there is not one that was removed");
+        assert!(deletes(
+            "My cat sitter is Zhal. Please remove that from your memory. Thoughts?"
+        ));
+        assert!(!deletes(
+            "My cat sitter is Zhal. She is kind. Please remove the old rug."
+        ));
+        assert!(!deletes(
+            "My cat sitter is Zhal.\nPlease forget the piano tuner."
+        ));
+        assert!(
+            !deletes(""),
+            "a value that is not there is not one that was removed"
+        );
     }
 
     #[test]
@@ -539,7 +577,10 @@ mod tests {
         };
         assert!(states("The tram depends on my home.", &[]));
         assert!(states("I take the tram because I live in Orvath.", &[]));
-        assert!(!states("My home is Orvath. If it rains I take the tram.", &[]));
+        assert!(!states(
+            "My home is Orvath. If it rains I take the tram.",
+            &[]
+        ));
         assert!(!states("The tram comes with living in Orvath.", &[]));
         assert!(states("The tram comes with living in Orvath.", &said));
         let none = Need::Dependent {
@@ -547,6 +588,9 @@ mod tests {
             rules: &[],
             trigger: &source,
         };
-        assert_eq!(sufficiency("The tram depends on my home.", &none).rule, Some(false));
+        assert_eq!(
+            sufficiency("The tram depends on my home.", &none).rule,
+            Some(false)
+        );
     }
 }

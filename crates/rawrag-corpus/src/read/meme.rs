@@ -72,7 +72,7 @@ struct RawEntity {
 
 /// One value, or a list of them.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
 enum Values {
     One(String),
     Many(Vec<String>),
@@ -186,11 +186,7 @@ pub(super) fn entry(
     Ok(Some(annotated(json, element, notes)?.entry))
 }
 
-fn annotated(
-    json: &str,
-    element: &Place<'_>,
-    notes: &mut Notes,
-) -> Result<Annotated, LoadError> {
+fn annotated(json: &str, element: &Place<'_>, notes: &mut Notes) -> Result<Annotated, LoadError> {
     let mut raw: RawEpisode<'_> = element.parse(json)?;
     let id = std::mem::take(&mut raw.episode_id);
     let at = element.named(format!("episode {id}"));
@@ -200,15 +196,30 @@ fn annotated(
     let (before, after) = (raw.before_questions, raw.after_questions);
     note_tasks(&id, &raw.tasks, &after, notes);
     let declared = [
-        (raw.total_sessions, None),
-        (raw.evidence_sessions, Some(SessionKind::Evidence)),
-        (raw.filler_sessions, Some(SessionKind::Filler)),
+        ("total_sessions", raw.total_sessions, None),
+        (
+            "evidence_sessions",
+            raw.evidence_sessions,
+            Some(SessionKind::Evidence),
+        ),
+        (
+            "filler_sessions",
+            raw.filler_sessions,
+            Some(SessionKind::Filler),
+        ),
     ];
-    for (declared, kind) in declared {
+    for (field, declared, kind) in declared {
         let of_kind = |s: &&RawSession| kind.is_none_or(|kind| s.kind == kind);
         let found = raw.sessions.iter().filter(of_kind).count() as u64;
-        if declared.is_some_and(|declared| declared != found) {
-            let detail = || (id.clone(), Some(format!("{declared:?} sessions, read {found}")));
+        if let Some(declared) = declared
+            && declared != found
+        {
+            let detail = || {
+                (
+                    id.clone(),
+                    Some(format!("{field} {declared}, read {found}")),
+                )
+            };
             notes.add_detail(Oddity::CountWrong, detail);
         }
     }
@@ -236,7 +247,15 @@ fn annotated(
     };
     let mut questions = Vec::new();
     for (block, phase) in [(before, Phase::Before), (after, Phase::After)] {
-        ask(block, phase, &conversation, &mut episode, &mut questions, &at, notes)?;
+        ask(
+            block,
+            phase,
+            &conversation,
+            &mut episode,
+            &mut questions,
+            &at,
+            notes,
+        )?;
     }
     if let [first, .., last] = episode.asked.as_slice()
         && first.last_session > last.last_session
@@ -275,14 +294,21 @@ fn note_tasks(id: &str, tasks: &[RawTask], after: &Block<'_>, notes: &mut Notes)
         };
         format!("{} {targets}", tag(task))
     };
-    let mut planned: Vec<String> = tasks.iter().map(|t| key(&t.task, &t.target_entities)).collect();
+    let mut planned: Vec<String> = tasks
+        .iter()
+        .map(|t| key(&t.task, &t.target_entities))
+        .collect();
     let asked = after.questions.iter().map(|q| key(&q.task_type, &q.entity));
     let mut asked: Vec<String> = asked.collect();
     planned.sort_unstable();
     asked.sort_unstable();
     if planned != asked {
         let detail = || {
-            let detail = format!("{} tasks, {} questions after the change", planned.len(), asked.len());
+            let detail = format!(
+                "{} tasks, {} questions after the change",
+                planned.len(),
+                asked.len()
+            );
             (id.to_owned(), Some(detail))
         };
         notes.add_detail(Oddity::CountWrong, detail);
@@ -326,8 +352,10 @@ fn entities(
         upstream: raw.cascade_source,
         hop: raw.hop,
     };
-    let mut entities: BTreeMap<EntityId, Entity> =
-        raw.into_iter().map(|(id, entity)| (id, read(entity))).collect();
+    let mut entities: BTreeMap<EntityId, Entity> = raw
+        .into_iter()
+        .map(|(id, entity)| (id, read(entity)))
+        .collect();
     let changed = Entity {
         before: change.before.list(),
         after: Some(After::Becomes(change.after.list())),
@@ -368,7 +396,12 @@ fn history(
             date: None,
         };
         sessions.push(Session {
-            messages: session.conversation.into_iter().zip(1..).map(message).collect(),
+            messages: session
+                .conversation
+                .into_iter()
+                .zip(1..)
+                .map(message)
+                .collect(),
             id: SessionId::from(session.session_id),
             date: Some(date),
         });
@@ -383,15 +416,19 @@ fn history(
 impl Fact {
     /// The turn that says it, if the file names one that the session has.
     fn turn(&self, turns: &[Turn], place: &str, notes: &mut Notes) -> Option<u32> {
-        let finding = |detail: String| (place.to_owned(), Some(format!("{}: {detail}", self.entity)));
+        let finding =
+            |detail: String| (place.to_owned(), Some(format!("{}: {detail}", self.entity)));
         let Some(written) = self.conveyed_in_turn else {
             let detail = || finding("no turn".to_owned());
             notes.add_detail(Oddity::StatementUnplaced, detail);
             return None;
         };
         let turn = u32::try_from(written).ok();
-        let Some((turn, said)) = turn.and_then(|turn| Some((turn, turns.get(turn as usize)?))) else {
-            notes.add_detail(Oddity::StatementUnplaced, || finding(format!("turn {written}")));
+        let Some((turn, said)) = turn.and_then(|turn| Some((turn, turns.get(turn as usize)?)))
+        else {
+            notes.add_detail(Oddity::StatementUnplaced, || {
+                finding(format!("turn {written}"))
+            });
             return None;
         };
         let said = said.content.to_lowercase();
@@ -400,7 +437,10 @@ impl Fact {
             Some(Values::One(value)) => std::slice::from_ref(value),
             Some(Values::Many(values)) => values,
         };
-        if let Some(unsaid) = values.iter().find(|value| !said.contains(&value.to_lowercase())) {
+        if let Some(unsaid) = values
+            .iter()
+            .find(|value| !said.contains(&value.to_lowercase()))
+        {
             notes.add_detail(Oddity::ValueUnsaid, || finding(format!("{unsaid:?}")));
         }
         Some(turn)
@@ -450,7 +490,13 @@ fn ask(
         Phase::After => "after_questions",
     };
     let field = |field: &str| format!("{name}.{field}");
-    let cutoff = date(&block.timestamp, &field("timestamp"), at, &field("timestamp"), notes)?;
+    let cutoff = date(
+        &block.timestamp,
+        &field("timestamp"),
+        at,
+        &field("timestamp"),
+        notes,
+    )?;
     let last = u32::try_from(block.position_after_session)
         .ok()
         .filter(|&last| (last as usize) < conversation.sessions.len());
@@ -464,16 +510,27 @@ fn ask(
         return Err(at.error(&field("position_after_session"), problem, mend));
     };
     let misplaced = |(session, position): (&Session, u32)| {
-        session.date.is_some_and(|date| (date <= cutoff) != (position <= last_session.0))
+        session
+            .date
+            .is_some_and(|date| (date <= cutoff) != (position <= last_session.0))
     };
     if conversation.sessions.iter().zip(0..).any(misplaced) {
-        notes.add(Oddity::CutoffDisagrees, || format!("{} {name}", conversation.id));
+        notes.add(Oddity::CutoffDisagrees, || {
+            format!("{} {name}", conversation.id)
+        });
     }
     let mut used: HashMap<String, u32> = HashMap::new();
     for (raw, index) in block.questions.into_iter().zip(0_u32..) {
         let place = at.named(format!("{}, {name}.questions[{index}]", at.name));
-        let (asked, mut question) =
-            raw.read(phase, last_session, cutoff, &conversation.id, &mut used, &place, notes)?;
+        let (asked, mut question) = raw.read(
+            phase,
+            last_session,
+            cutoff,
+            &conversation.id,
+            &mut used,
+            &place,
+            notes,
+        )?;
         question.evidence = evidence(episode, &asked);
         if question.evidence.sessions.is_empty() {
             notes.add(Oddity::EvidenceAbsent, || {
@@ -503,7 +560,10 @@ fn evidence(episode: &Episode, asked: &Asked) -> Evidence {
 }
 
 impl RawQuestion<'_> {
-    #[expect(clippy::too_many_arguments, reason = "what surrounds a question in its file")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what surrounds a question in its file"
+    )]
     fn read(
         self,
         phase: Phase,
@@ -522,9 +582,17 @@ impl RawQuestion<'_> {
         let mut annotated = self.entity_values;
         let values = targets
             .iter()
-            .map(|target| annotated.remove(target).map(Values::list).unwrap_or_default())
+            .map(|target| {
+                annotated
+                    .remove(target)
+                    .map(Values::list)
+                    .unwrap_or_default()
+            })
             .collect::<Vec<_>>();
-        if let Some(unvalued) = values.iter().position(|v| v.iter().all(|v| v.trim().is_empty())) {
+        if let Some(unvalued) = values
+            .iter()
+            .position(|v| v.iter().all(|v| v.trim().is_empty()))
+        {
             let problem = format!("it holds no value of {}", targets[unvalued]);
             return Err(place.error("entity_values", problem, "give the value of each entity"));
         }
@@ -612,7 +680,10 @@ fn gold(
         (Some(gold), None) => read(gold, "gold_answer"),
         (None, Some(expected)) => read(expected, "expected_answer"),
         (Some(gold), Some(expected)) => {
-            let (gold, expected) = (read(gold, "gold_answer")?, read(expected, "expected_answer")?);
+            let (gold, expected) = (
+                read(gold, "gold_answer")?,
+                read(expected, "expected_answer")?,
+            );
             if gold == expected {
                 return Ok(gold);
             }
@@ -621,7 +692,11 @@ fn gold(
         }
         (None, None) => {
             let problem = "it has neither gold_answer nor expected_answer";
-            Err(place.error("gold_answer", problem, "give the answer under one of these names"))
+            Err(place.error(
+                "gold_answer",
+                problem,
+                "give the answer under one of these names",
+            ))
         }
     }
 }

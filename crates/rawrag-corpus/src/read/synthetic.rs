@@ -28,7 +28,9 @@ pub(super) fn begins(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<b
     };
     input.rewind().map_err(failed)?;
     skip_mark(file, input)?;
-    let first = serde_json::Deserializer::from_reader(input).into_iter::<Begins>().next();
+    let first = serde_json::Deserializer::from_reader(input)
+        .into_iter::<Begins>()
+        .next();
     Ok(matches!(first, Some(Ok(first)) if Family::of(&first.conversation).is_some()))
 }
 
@@ -39,7 +41,11 @@ pub(super) fn label<'a>(
     let id = &entry.conversation.id;
     let Some(family) = Family::of(id) else {
         let problem = format!("conversation {id} is not synthetic, and those ahead of it are");
-        return Err(place.error("conversation", problem, "keep the two in files of their own"));
+        return Err(place.error(
+            "conversation",
+            problem,
+            "keep the two in files of their own",
+        ));
     };
     for question in &mut entry.questions {
         question.benchmark = Benchmark::Synthetic;
@@ -108,7 +114,10 @@ fn fits(entry: &Entry, episode: &Episode) -> bool {
     entry.conversation.id == episode.conversation
         && entry.questions.len() == episode.asked.len()
         && entry.questions.iter().zip(&episode.asked).all(same)
-        && episode.distractors.iter().all(|s| (s.0 as usize) < sessions)
+        && episode
+            .distractors
+            .iter()
+            .all(|s| (s.0 as usize) < sessions)
         && episode.statements.iter().all(|s| {
             (s.session.0 as usize) < sessions && s.message.is_none_or(|m| (m.0 as usize) < messages)
         })

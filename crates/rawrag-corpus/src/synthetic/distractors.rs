@@ -33,10 +33,18 @@ fn others(domain: &Domain, words: &mut Words, draws: &mut Draws) -> String {
     let value = values.make(words, draws);
     let whose = draws.pick(&WHOSE);
     match draws.below(5) {
-        0 => format!("{whose}'s {label} is called {value}, or so I was told. {}", idle(draws)),
+        0 => format!(
+            "{whose}'s {label} is called {value}, or so I was told. {}",
+            idle(draws)
+        ),
         1 => format!("I met someone whose {label} is {value}. {}", idle(draws)),
-        2 => format!("{whose} went on about {value}, a {label} of some renown. {}", idle(draws)),
-        3 => format!("In the paper there was a piece on {value}, the oldest {label} in the county."),
+        2 => format!(
+            "{whose} went on about {value}, a {label} of some renown. {}",
+            idle(draws)
+        ),
+        3 => {
+            format!("In the paper there was a piece on {value}, the oldest {label} in the county.")
+        }
         _ => format!("{whose} asked what I make of {value} for a {label}, and I had no view."),
     }
 }
@@ -107,28 +115,68 @@ fn advice(draws: &mut Draws) -> String {
             "The history of {doing} is longer than one might think, and a {quality} {thing} \
              turns up in many of the older accounts."
         ),
-        4 => format!("Both the {thing} and the {other} have their merits. The {quality} one is \
-             cheaper to keep."),
+        4 => format!(
+            "Both the {thing} and the {other} have their merits. The {quality} one is \
+             cheaper to keep."
+        ),
         5 => format!("That sounds {quality}. May I ask what drew you to {doing}?"),
         6 => format!(
             "Three thoughts come to mind: try {doing} in the evening, borrow a {thing}, and keep \
              the {other} out of the sun."
         ),
-        7 => format!("There is a {quality} essay on exactly this, which compares a {thing} to a \
-             {other} at some length."),
+        7 => format!(
+            "There is a {quality} essay on exactly this, which compares a {thing} to a \
+             {other} at some length."
+        ),
         8 => format!("Many find {doing} calming. A {quality} {thing} nearby does no harm."),
-        _ => format!("It is hard to say without seeing the {thing}. A {quality} {other} might \
-             serve just as well."),
+        _ => format!(
+            "It is hard to say without seeing the {thing}. A {quality} {other} might \
+             serve just as well."
+        ),
     }
 }
 
 const THINGS: [&str; 40] = [
-    "teapot", "bicycle", "harbour view", "quilt", "chessboard", "violin", "hammock", "lighthouse",
-    "sundial", "postcard", "rowing boat", "telescope", "waffle iron", "scarf", "barometer",
-    "notebook", "market stall", "kite", "mosaic", "weathercock", "accordion", "bookshelf",
-    "footbridge", "orchard", "typewriter", "globe", "tapestry", "picnic basket", "globe thistle",
-    "puppet theatre", "canal barge", "jigsaw", "sketch", "windmill", "fountain pen", "meadow",
-    "brass band", "snow shovel", "herb bed", "museum ticket",
+    "teapot",
+    "bicycle",
+    "harbour view",
+    "quilt",
+    "chessboard",
+    "violin",
+    "hammock",
+    "lighthouse",
+    "sundial",
+    "postcard",
+    "rowing boat",
+    "telescope",
+    "waffle iron",
+    "scarf",
+    "barometer",
+    "notebook",
+    "market stall",
+    "kite",
+    "mosaic",
+    "weathercock",
+    "accordion",
+    "bookshelf",
+    "footbridge",
+    "orchard",
+    "typewriter",
+    "globe",
+    "tapestry",
+    "picnic basket",
+    "globe thistle",
+    "puppet theatre",
+    "canal barge",
+    "jigsaw",
+    "sketch",
+    "windmill",
+    "fountain pen",
+    "meadow",
+    "brass band",
+    "snow shovel",
+    "herb bed",
+    "museum ticket",
 ];
 
 const QUALITIES: [&str; 24] = [
@@ -138,9 +186,28 @@ const QUALITIES: [&str; 24] = [
 ];
 
 const DOINGS: [&str; 24] = [
-    "baking rye bread", "folding paper", "watching herons", "mending nets", "learning to juggle",
-    "pressing flowers", "walking the dunes", "carving spoons", "sorting stamps", "painting fences",
-    "singing rounds", "picking plums", "drawing maps", "polishing brass", "telling stories",
-    "knitting socks", "raking leaves", "sailing paper boats", "reading aloud", "whistling",
-    "pickling beans", "collecting shells", "skating", "planting bulbs",
+    "baking rye bread",
+    "folding paper",
+    "watching herons",
+    "mending nets",
+    "learning to juggle",
+    "pressing flowers",
+    "walking the dunes",
+    "carving spoons",
+    "sorting stamps",
+    "painting fences",
+    "singing rounds",
+    "picking plums",
+    "drawing maps",
+    "polishing brass",
+    "telling stories",
+    "knitting socks",
+    "raking leaves",
+    "sailing paper boats",
+    "reading aloud",
+    "whistling",
+    "pickling beans",
+    "collecting shells",
+    "skating",
+    "planting bulbs",
 ];

@@ -57,7 +57,11 @@ pub(super) static DOMAINS: [Domain; 3] = [
             Root {
                 root: ("landlord", Person),
                 pattern: "tenancy",
-                leaves: [("rent account", Code), ("repair line", Code), ("lease office", Place)],
+                leaves: [
+                    ("rent account", Code),
+                    ("repair line", Code),
+                    ("lease office", Place),
+                ],
                 middle: ("key holder", Person),
                 below_pattern: "custody",
                 below: [("lockbox word", Code), ("cellar cabinet", Device)],
@@ -65,7 +69,11 @@ pub(super) static DOMAINS: [Domain; 3] = [
             Root {
                 root: ("heating supplier", Firm),
                 pattern: "supply",
-                leaves: [("meter reader", Person), ("fuel depot", Place), ("tariff name", Title)],
+                leaves: [
+                    ("meter reader", Person),
+                    ("fuel depot", Place),
+                    ("tariff name", Title),
+                ],
                 middle: ("boiler model", Device),
                 below_pattern: "fitting",
                 below: [("filter type", Device), ("service manual", Title)],
@@ -73,19 +81,48 @@ pub(super) static DOMAINS: [Domain; 3] = [
             Root {
                 root: ("childminder", Person),
                 pattern: "arrangement",
-                leaves: [("lunch parcel", Ware), ("nap song", Title), ("pickup code", Code)],
+                leaves: [
+                    ("lunch parcel", Ware),
+                    ("nap song", Title),
+                    ("pickup code", Code),
+                ],
                 middle: ("drop point", Place),
                 below_pattern: "proximity",
                 below: [("parking bay", Code), ("bakery stop", Firm)],
             },
         ],
         topics: [
-            ("garden", [("garden tree", Ware), ("garden pump", Device), ("garden helper", Person)]),
-            ("choir", [("choir hall", Place), ("choir leader", Person), ("choir piece", Title)]),
-            ("attic", [("attic trunk", Device), ("attic tenant", Person), ("attic paint", Ware)]),
+            (
+                "garden",
+                [
+                    ("garden tree", Ware),
+                    ("garden pump", Device),
+                    ("garden helper", Person),
+                ],
+            ),
+            (
+                "choir",
+                [
+                    ("choir hall", Place),
+                    ("choir leader", Person),
+                    ("choir piece", Title),
+                ],
+            ),
+            (
+                "attic",
+                [
+                    ("attic trunk", Device),
+                    ("attic tenant", Person),
+                    ("attic paint", Ware),
+                ],
+            ),
         ],
         verbatim: ["house motto", "alarm phrase"],
-        tracked: [("evening serial", Title), ("guest lodger", Person), ("bread order", Ware)],
+        tracked: [
+            ("evening serial", Title),
+            ("guest lodger", Person),
+            ("bread order", Ware),
+        ],
         loose: [
             ("cat sitter", Person),
             ("piano tuner", Person),
@@ -102,7 +139,11 @@ pub(super) static DOMAINS: [Domain; 3] = [
             Root {
                 root: ("main lathe", Device),
                 pattern: "compatibility",
-                leaves: [("chuck size", Device), ("coolant brand", Ware), ("floor anchor", Device)],
+                leaves: [
+                    ("chuck size", Device),
+                    ("coolant brand", Ware),
+                    ("floor anchor", Device),
+                ],
                 middle: ("tool carrier", Device),
                 below_pattern: "fitting",
                 below: [("insert grade", Code), ("torque chart", Title)],
@@ -110,7 +151,11 @@ pub(super) static DOMAINS: [Domain; 3] = [
             Root {
                 root: ("timber merchant", Firm),
                 pattern: "supply",
-                leaves: [("order form", Code), ("invoice clerk", Person), ("stock species", Ware)],
+                leaves: [
+                    ("order form", Code),
+                    ("invoice clerk", Person),
+                    ("stock species", Ware),
+                ],
                 middle: ("delivery yard", Place),
                 below_pattern: "proximity",
                 below: [("forklift stand", Place), ("gate password", Code)],
@@ -118,19 +163,48 @@ pub(super) static DOMAINS: [Domain; 3] = [
             Root {
                 root: ("shop foreman", Person),
                 pattern: "assignment",
-                leaves: [("safety officer", Person), ("overtime code", Code), ("toolroom key", Code)],
+                leaves: [
+                    ("safety officer", Person),
+                    ("overtime code", Code),
+                    ("toolroom key", Code),
+                ],
                 middle: ("shift roster", Title),
                 below_pattern: "schedule",
                 below: [("relief hand", Person), ("canteen corner", Place)],
             },
         ],
         topics: [
-            ("kiln", [("kiln lining", Ware), ("kiln minder", Person), ("kiln program", Code)]),
-            ("spray", [("spray booth", Place), ("spray primer", Ware), ("spray nozzle", Device)]),
-            ("export", [("export broker", Firm), ("export pallet", Code), ("export harbour", Place)]),
+            (
+                "kiln",
+                [
+                    ("kiln lining", Ware),
+                    ("kiln minder", Person),
+                    ("kiln program", Code),
+                ],
+            ),
+            (
+                "spray",
+                [
+                    ("spray booth", Place),
+                    ("spray primer", Ware),
+                    ("spray nozzle", Device),
+                ],
+            ),
+            (
+                "export",
+                [
+                    ("export broker", Firm),
+                    ("export pallet", Code),
+                    ("export harbour", Place),
+                ],
+            ),
         ],
         verbatim: ["shop oath", "warning text"],
-        tracked: [("apprentice name", Person), ("glue supply", Ware), ("radio hour", Title)],
+        tracked: [
+            ("apprentice name", Person),
+            ("glue supply", Ware),
+            ("radio hour", Title),
+        ],
         loose: [
             ("window cleaner", Firm),
             ("first aider", Person),
@@ -147,7 +221,11 @@ pub(super) static DOMAINS: [Domain; 3] = [
             Root {
                 root: ("base camp", Place),
                 pattern: "proximity",
-                leaves: [("water source", Place), ("radio mast", Device), ("porter chief", Person)],
+                leaves: [
+                    ("water source", Place),
+                    ("radio mast", Device),
+                    ("porter chief", Person),
+                ],
                 middle: ("fuel cache", Place),
                 below_pattern: "custody",
                 below: [("cache marker", Code), ("stove part", Device)],
@@ -155,7 +233,11 @@ pub(super) static DOMAINS: [Domain; 3] = [
             Root {
                 root: ("lead guide", Person),
                 pattern: "assignment",
-                leaves: [("rope team", Title), ("whistle signal", Code), ("trail cook", Person)],
+                leaves: [
+                    ("rope team", Title),
+                    ("whistle signal", Code),
+                    ("trail cook", Person),
+                ],
                 middle: ("ridge route", Title),
                 below_pattern: "route",
                 below: [("rest ledge", Place), ("anchor bolt", Device)],
@@ -163,19 +245,48 @@ pub(super) static DOMAINS: [Domain; 3] = [
             Root {
                 root: ("supply ship", Device),
                 pattern: "logistics",
-                leaves: [("cargo agent", Firm), ("landing beach", Place), ("crate seal", Code)],
+                leaves: [
+                    ("cargo agent", Firm),
+                    ("landing beach", Place),
+                    ("crate seal", Code),
+                ],
                 middle: ("deck officer", Person),
                 below_pattern: "assignment",
                 below: [("tide table", Title), ("winch driver", Person)],
             },
         ],
         topics: [
-            ("glacier", [("glacier probe", Device), ("glacier sector", Code), ("glacier scout", Person)]),
-            ("kitchen", [("kitchen tent", Place), ("kitchen stew", Ware), ("kitchen stove", Device)]),
-            ("survey", [("survey drone", Device), ("survey sponsor", Firm), ("survey chart", Title)]),
+            (
+                "glacier",
+                [
+                    ("glacier probe", Device),
+                    ("glacier sector", Code),
+                    ("glacier scout", Person),
+                ],
+            ),
+            (
+                "kitchen",
+                [
+                    ("kitchen tent", Place),
+                    ("kitchen stew", Ware),
+                    ("kitchen stove", Device),
+                ],
+            ),
+            (
+                "survey",
+                [
+                    ("survey drone", Device),
+                    ("survey sponsor", Firm),
+                    ("survey chart", Title),
+                ],
+            ),
         ],
         verbatim: ["distress call", "camp creed"],
-        tracked: [("weather station", Place), ("sled dog", Person), ("ration pack", Ware)],
+        tracked: [
+            ("weather station", Place),
+            ("sled dog", Person),
+            ("ration pack", Ware),
+        ],
         loose: [
             ("photo printer", Firm),
             ("team doctor", Person),
@@ -198,13 +309,21 @@ impl Values {
                 format!("{word} {}", draws.pick(&kinds))
             }
             Self::Firm => {
-                let kinds = ["Brothers", "Cooperative", "Traders", "and Daughters", "Supply"];
+                let kinds = [
+                    "Brothers",
+                    "Cooperative",
+                    "Traders",
+                    "and Daughters",
+                    "Supply",
+                ];
                 format!("{word} {}", draws.pick(&kinds))
             }
             Self::Device => format!("{word} {}", 20 + draws.below(970)),
             Self::Code => format!("{}-{}", word.to_uppercase(), 1000 + draws.below(9000)),
             Self::Title => {
-                let kinds = ["Ledger", "Winter", "Crossing", "Lantern", "Almanac", "Refrain"];
+                let kinds = [
+                    "Ledger", "Winter", "Crossing", "Lantern", "Almanac", "Refrain",
+                ];
                 format!("The {word} {}", draws.pick(&kinds))
             }
             Self::Ware => {
@@ -218,7 +337,14 @@ impl Values {
 /// A phrase that matters word for word.
 pub(super) fn phrase(words: &mut Words, draws: &mut Draws) -> String {
     let counts = ["two", "three", "five", "seven", "nine", "eleven"];
-    let things = ["lantern", "bell", "copper gate", "west stair", "long rope", "blue barrel"];
+    let things = [
+        "lantern",
+        "bell",
+        "copper gate",
+        "west stair",
+        "long rope",
+        "blue barrel",
+    ];
     let (one, other) = (words.new_word(draws), words.new_word(draws));
     match draws.below(3) {
         0 => format!(
@@ -253,12 +379,26 @@ mod tests {
                 labels.extend([root.root.0, root.middle.0]);
                 labels.extend(root.leaves.iter().chain(&root.below).map(|spec| spec.0));
             }
-            labels.extend(domain.tracked.iter().chain(&domain.loose).map(|spec| spec.0));
+            labels.extend(
+                domain
+                    .tracked
+                    .iter()
+                    .chain(&domain.loose)
+                    .map(|spec| spec.0),
+            );
             for (topic, specs) in &domain.topics {
-                assert!(labels.iter().all(|label| !label.starts_with(topic)), "{topic}");
+                assert!(
+                    labels.iter().all(|label| !label.starts_with(topic)),
+                    "{topic}"
+                );
                 assert!(specs.iter().all(|spec| spec.0.starts_with(topic)));
             }
-            labels.extend(domain.topics.iter().flat_map(|(_, specs)| specs.iter().map(|s| s.0)));
+            labels.extend(
+                domain
+                    .topics
+                    .iter()
+                    .flat_map(|(_, specs)| specs.iter().map(|s| s.0)),
+            );
             let distinct: HashSet<&str> = labels.iter().copied().collect();
             assert_eq!(distinct.len(), labels.len());
             for label in &labels {

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use jiff::civil::{DateTime, date};
 use jiff::{Span, ToSpan};
 
+use super::Family;
 use super::distractors::{self, ASSISTANT};
 use super::domains::{DOMAINS, Domain, Root, Spec, phrase};
 use super::draws::{Draws, Purpose, Words};
 use super::recipe::{Domains, MemeRecipe};
 use super::sentences::{Said, VARIANTS, questions};
-use super::Family;
 use crate::meme::{After, Annotated, Asked, Edge, Entity, EntityId, Episode};
 use crate::meme::{Statement, StatementKind, Task};
 use crate::{
@@ -148,7 +148,12 @@ impl Plan {
             for (slot, spec) in specs.iter().enumerate() {
                 plan.value(*spec, slot, draws);
             }
-            plan.task(Task::Aggregation, None, specs.map(|spec| spec.0).to_vec(), topic);
+            plan.task(
+                Task::Aggregation,
+                None,
+                specs.map(|spec| spec.0).to_vec(),
+                topic,
+            );
         }
         if falls_to(shares.er, index) {
             let label = draws.pick(&domain.verbatim);
@@ -164,7 +169,9 @@ impl Plan {
 
     fn tracking(&mut self, spec: &Spec, draws: &mut Draws) {
         let label = spec.0;
-        let history: Vec<String> = (0..3).map(|_| spec.1.make(&mut self.words, draws)).collect();
+        let history: Vec<String> = (0..3)
+            .map(|_| spec.1.make(&mut self.words, draws))
+            .collect();
         for (slot, value) in history.iter().enumerate() {
             let kind = match slot {
                 0 => StatementKind::Value,
@@ -223,16 +230,14 @@ impl Plan {
     }
 
     /// Gives an entity a value that depends on another entity.
-    fn dependent(
-        &mut self,
-        spec: Spec,
-        source: Spec,
-        hop: u8,
-        pattern: &str,
-        draws: &mut Draws,
-    ) {
+    fn dependent(&mut self, spec: Spec, source: Spec, hop: u8, pattern: &str, draws: &mut Draws) {
         self.value(spec, draws.below(3), draws);
-        self.fact(StatementKind::Dependency, spec.0, source.0.to_owned(), BEFORE - 1);
+        self.fact(
+            StatementKind::Dependency,
+            spec.0,
+            source.0.to_owned(),
+            BEFORE - 1,
+        );
         if let Some(entity) = self.entities.get_mut(&entity_id(spec.0)) {
             entity.upstream = Some(entity_id(source.0));
             entity.hop = Some(hop);
@@ -248,7 +253,12 @@ impl Plan {
     /// Says in advance what an entity will be.
     fn stand_in(&mut self, spec: Spec, draws: &mut Draws) {
         let value = spec.1.make(&mut self.words, draws);
-        self.fact(StatementKind::Replacement, spec.0, value.clone(), BEFORE - 1);
+        self.fact(
+            StatementKind::Replacement,
+            spec.0,
+            value.clone(),
+            BEFORE - 1,
+        );
         self.becomes(spec.0, value);
     }
 
@@ -378,7 +388,14 @@ fn history(
             Planned::Distractor(messages) => messages,
             Planned::Evidence(slot) => {
                 let slot = facts.iter().filter(|fact| fact.slot == slot);
-                evidence(slot, speaker, position, messages_before, &mut statements, draws)
+                evidence(
+                    slot,
+                    speaker,
+                    position,
+                    messages_before,
+                    &mut statements,
+                    draws,
+                )
             }
         };
         messages_before += said.len() as u32;
@@ -407,13 +424,16 @@ fn stamp(local: DateTime) -> Timestamp {
 /// Messages a minute apart, as chat JSONL is read back.
 fn written(said: Vec<(String, String)>, position: SessionPosition, began: DateTime) -> Session {
     let id = SessionId::from(format!("s{:04}", position.0 + 1));
-    let messages = said.into_iter().zip(0_i64..).map(|((speaker, text), n)| Message {
-        id: MessageId::from(format!("{id}:{}", n + 1)),
-        speaker,
-        text,
-        captions: Vec::new(),
-        date: Some(stamp(later(began, n.minutes()))),
-    });
+    let messages = said
+        .into_iter()
+        .zip(0_i64..)
+        .map(|((speaker, text), n)| Message {
+            id: MessageId::from(format!("{id}:{}", n + 1)),
+            speaker,
+            text,
+            captions: Vec::new(),
+            date: Some(stamp(later(began, n.minutes()))),
+        });
     Session {
         messages: messages.collect(),
         date: Some(stamp(began)),
@@ -435,7 +455,8 @@ fn evidence<'a>(
     for fact in facts {
         let sentence = fact.said().sentence(draws.below(VARIANTS));
         let message = MessagePosition(messages_before + messages.len() as u32);
-        let stated = |value: &String| (fact.kind != StatementKind::Dependency).then(|| value.clone());
+        let stated =
+            |value: &String| (fact.kind != StatementKind::Dependency).then(|| value.clone());
         statements.push(Statement {
             kind: fact.kind,
             entity: entity_id(fact.label),
@@ -551,7 +572,12 @@ impl Assigned {
         }
     }
 
-    fn asked(&self, phase: Phase, last_session: SessionPosition, episode: &Episode) -> (Asked, Gold) {
+    fn asked(
+        &self,
+        phase: Phase,
+        last_session: SessionPosition,
+        episode: &Episode,
+    ) -> (Asked, Gold) {
         let targets: Vec<EntityId> = self.labels.iter().map(|label| entity_id(label)).collect();
         let values: Vec<Vec<String>> = targets
             .iter()

@@ -44,8 +44,11 @@ pub(super) fn make(recipe: &FactRecipe, seed: u64, index: u32) -> Entry {
         .map(|_| words.new_word(&mut draws))
         .collect();
     let facts = facts(recipe, names.len(), &mut draws);
-    let newest: HashMap<Relation, usize> =
-        facts.iter().zip(0..).map(|(fact, place)| (fact.of, place)).collect();
+    let newest: HashMap<Relation, usize> = facts
+        .iter()
+        .zip(0..)
+        .map(|(fact, place)| (fact.of, place))
+        .collect();
     let conversation = conversation(index, &facts, &names);
     let questions = questions(recipe, &facts, &newest, &mut draws)
         .into_iter()
@@ -117,7 +120,10 @@ impl Fact {
     fn text(&self, place: usize, names: &[String]) -> String {
         let (relation, _) = RELATIONS[self.of.0 % KINDS][self.of.1];
         let (subject, object) = (&names[self.of.0], &names[self.object]);
-        format!("Fact {}. The {relation} of {subject} is {object}.", place + 1)
+        format!(
+            "Fact {}. The {relation} of {subject} is {object}.",
+            place + 1
+        )
     }
 }
 
@@ -164,7 +170,7 @@ fn question(
     };
     let (first, last) = (hops[0], hops[hops.len() - 1]);
     let mut asked = format!("{} of {}", relation(first), names[facts[first].of.0]);
-    if first != last || hops.len() > 1 {
+    if hops.len() > 1 {
         asked = format!("{} of the {asked}", relation(last));
     }
     let positions = hops.iter().map(|&place| MessagePosition(place as u32));
@@ -174,11 +180,17 @@ fn question(
         conversation: conversation.id.clone(),
         id: QuestionId::from(format!("q{n}")),
         phase: None,
-        kind: Kind::from(if hops.len() > 1 { "multi-hop" } else { "single-hop" }),
+        kind: Kind::from(if hops.len() > 1 {
+            "multi-hop"
+        } else {
+            "single-hop"
+        }),
         text: format!("By the newest numbered facts, what is the {asked}?"),
         options: Vec::new(),
         cutoff: None,
-        gold: Some(Gold::Answer(Answer::Text(names[facts[last].object].clone()))),
+        gold: Some(Gold::Answer(Answer::Text(
+            names[facts[last].object].clone(),
+        ))),
         evidence: cited(conversation, positions),
     }
 }

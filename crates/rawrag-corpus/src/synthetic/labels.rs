@@ -20,7 +20,12 @@ const MOST_CUES: usize = 8;
 
 /// Makes the stream numbered `index`.
 pub(super) fn make(recipe: &LabelRecipe, seed: u64, index: u32) -> Entry {
-    let mut draws = Draws::new(seed, Family::InContextClassification, Purpose::Content, index);
+    let mut draws = Draws::new(
+        seed,
+        Family::InContextClassification,
+        Purpose::Content,
+        index,
+    );
     let mut words = Words::default();
     let labels = recipe.labels as usize;
     // Each word stands in two lines or more.

@@ -114,7 +114,10 @@ impl Reader {
             self.seed, question.conversation, question.id, question.phase
         );
         let hash = Sha256::digest(key.as_bytes());
-        let word = hash.iter().take(8).fold(0_u64, |word, &byte| word << 8 | u64::from(byte));
+        let word = hash
+            .iter()
+            .take(8)
+            .fold(0_u64, |word, &byte| word << 8 | u64::from(byte));
         // 53 bits: what a f64 holds exactly.
         ((word >> 11) as f64) < self.error_rate * (1_u64 << 53) as f64
     }
@@ -129,7 +132,11 @@ impl<'a> Heard<'a> {
         let mut heard = Vec::new();
         for line in evidence.lines() {
             date = date_in(line).or(date);
-            heard.extend(sentences(line).filter_map(Said::read).map(|said| (date, said)));
+            heard.extend(
+                sentences(line)
+                    .filter_map(Said::read)
+                    .map(|said| (date, said)),
+            );
         }
         if heard.iter().all(|(date, _)| date.is_some()) {
             // Stable: what has one date stays in the order of the text.
@@ -155,7 +162,9 @@ impl<'a> Heard<'a> {
                 let mut labels: Vec<&str> = Vec::new();
                 for said in &self.0 {
                     if let Said::Value { label, .. } = said
-                        && label.strip_prefix(topic).is_some_and(|rest| rest.starts_with(' '))
+                        && label
+                            .strip_prefix(topic)
+                            .is_some_and(|rest| rest.starts_with(' '))
                         && !labels.contains(label)
                     {
                         labels.push(label);

@@ -212,7 +212,12 @@ impl Recipe {
             within("labels.streams", labels.streams, 1, 10_000)?;
             within("labels.labels", labels.labels, 2, 1_000)?;
             let least = labels.labels * 2;
-            within("labels.demonstrations", labels.demonstrations, least, 100_000)?;
+            within(
+                "labels.demonstrations",
+                labels.demonstrations,
+                least,
+                100_000,
+            )?;
             within("labels.tests", labels.tests, 1, 100_000)?;
         }
         Ok(())
@@ -222,7 +227,12 @@ impl Recipe {
 impl MemeRecipe {
     fn validate(&self) -> Result<(), RecipeError> {
         within("meme.episodes", self.episodes, 1, 10_000)?;
-        within("meme.distractor_tokens", self.distractor_tokens, 0, 10_000_000)?;
+        within(
+            "meme.distractor_tokens",
+            self.distractor_tokens,
+            0,
+            10_000_000,
+        )?;
         let tasks = &self.tasks;
         let shares = [
             ("meme.tasks.er", tasks.er),

@@ -34,10 +34,19 @@ const WORDINGS: [(Form, &str); 15] = [
     (Form::Change, "Our {a} has since become {b}."),
     (Form::Change, "As of today {b} has replaced our former {a}."),
     (Form::Depends, "Our {a} depends on our {b}."),
-    (Form::Depends, "Whenever our {b} changes, our {a} has to change with it."),
+    (
+        Form::Depends,
+        "Whenever our {b} changes, our {a} has to change with it.",
+    ),
     (Form::Depends, "It is our {b} that determines our {a}."),
-    (Form::StandIn, "If our {a} ever has to change, it will be {b}."),
-    (Form::StandIn, "Should we ever need another {a}, it will be {b}."),
+    (
+        Form::StandIn,
+        "If our {a} ever has to change, it will be {b}.",
+    ),
+    (
+        Form::StandIn,
+        "Should we ever need another {a}, it will be {b}.",
+    ),
     (Form::StandIn, "We keep {b} in reserve as our next {a}."),
     (Form::Removed, "Please remove our {a} from your memory."),
     (Form::Removed, "Forget our {a} from here on."),
@@ -73,7 +82,10 @@ impl<'a> Said<'a> {
             let said = match form {
                 Form::Value => Self::Value { label: a, value: b },
                 Form::Change => Self::Change { label: a, value: b },
-                Form::Depends => Self::Depends { label: a, source: b },
+                Form::Depends => Self::Depends {
+                    label: a,
+                    source: b,
+                },
                 Form::StandIn => Self::StandIn { label: a, value: b },
                 Form::Removed => Self::Removed { label: a },
             };

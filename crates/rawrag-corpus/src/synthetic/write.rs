@@ -49,20 +49,36 @@ pub fn write(
     count: &dyn Fn(&str) -> usize,
     folder: &Path,
 ) -> Result<(), WriteError> {
-    recipe.validate()?;
+    // Nothing is made for a recipe that cannot be used.
+    let (episodes, pools) = (episodes(recipe, count)?, fact_pools(recipe)?);
+    let entries = pools.chain(label_streams(recipe)?);
     fs::create_dir_all(folder).map_err(|source| WriteError::File {
         file: folder.to_owned(),
         source,
     })?;
-    let mut files = Files::create(folder)?;
-    for annotated in episodes(recipe, count) {
-        files.entry(&annotated.entry)?;
-        files.episode(&annotated.episode)?;
+    let fill = |mut files: Files| {
+        for annotated in episodes {
+            files.entry(&annotated.entry)?;
+            files.episode(&annotated.episode)?;
+        }
+        for entry in entries {
+            files.entry(&entry)?;
+        }
+        files.finish(recipe)
+    };
+    let written = Files::create(folder).and_then(fill);
+    if written.is_err() {
+        for name in [HISTORY, QUESTIONS, EPISODES, RECIPE] {
+            // What failed is the error to tell; one left behind is replaced the next time.
+            let _ = fs::remove_file(aside(folder, name));
+        }
     }
-    for entry in fact_pools(recipe).chain(label_streams(recipe)) {
-        files.entry(&entry)?;
-    }
-    files.finish(recipe)
+    written
+}
+
+/// Where a file is written until it is whole.
+fn aside(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.partial"))
 }
 
 struct Files {
@@ -103,7 +119,11 @@ impl Files {
     }
 
     fn episode(&mut self, episode: &Episode) -> Result<(), WriteError> {
-        let lead: &[u8] = if self.episodes_written == 0 { b"\n" } else { b",\n" };
+        let lead: &[u8] = if self.episodes_written == 0 {
+            b"\n"
+        } else {
+            b",\n"
+        };
         self.episodes_written += 1;
         self.episodes.write(lead)?;
         self.episodes.json(episode)
@@ -147,7 +167,7 @@ struct Whole {
 
 impl Aside {
     fn create(folder: &Path, name: &str) -> Result<Self, WriteError> {
-        let (name, aside) = (folder.join(name), folder.join(format!("{name}.partial")));
+        let (name, aside) = (folder.join(name), aside(folder, name));
         if name.exists() {
             return Err(WriteError::Exists(name));
         }
@@ -178,7 +198,10 @@ impl Aside {
     }
 
     fn sync(mut self) -> Result<Whole, WriteError> {
-        let synced = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
+        let synced = self
+            .out
+            .flush()
+            .and_then(|()| self.out.get_ref().sync_all());
         synced.map_err(|e| self.failed(e))?;
         Ok(Whole {
             name: self.name,
