@@ -15,7 +15,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::id;
-use crate::read::{episodes, read};
+use crate::read::episodes;
 use crate::{
     ConversationId, Entry, LoadError, MessagePosition, Phase, QuestionId, Report, SessionPosition,
 };
@@ -253,8 +253,8 @@ pub const RELEASE: Counts = Counts {
 /// # Errors
 /// [`LoadError`]: as [`load`](crate::load), and where the file holds histories without episodes.
 pub fn load(path: &Path) -> Result<Loaded, LoadError> {
-    let report = read::<LoadError>(path, None, |_| Ok(()))?;
-    let episodes = episodes(path, report.format)?;
+    let crate::Loaded { entries, report } = crate::load(path, None)?;
+    let episodes = episodes(path, report.format, entries)?;
     Ok(Loaded { episodes, report })
 }
 

@@ -182,12 +182,16 @@ fn history_file(path: &Path) -> Result<PathBuf, LoadError> {
     Err(Place::whole(path).error("", problem, "give the history file itself"))
 }
 
-/// The episodes of a file or folder that was read without error as `format`.
-pub(crate) fn episodes(path: &Path, format: Format) -> Result<Vec<Annotated>, LoadError> {
+/// The episodes of a file or folder from which these entries were read as `format`.
+pub(crate) fn episodes(
+    path: &Path,
+    format: Format,
+    entries: Vec<Entry>,
+) -> Result<Vec<Annotated>, LoadError> {
     let file = history_file(path)?;
     match format {
         Format::Meme => meme::episodes(&file),
-        Format::Synthetic => synthetic::episodes(&file),
+        Format::Synthetic => synthetic::episodes(&file, entries),
         _ => Err(Place::whole(&file).error(
             "",
             format!("it was read as {format}, which knows no episodes"),

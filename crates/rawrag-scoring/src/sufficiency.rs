@@ -433,8 +433,16 @@ fn position(text: &str, wanted: &str) -> Option<usize> {
 
 /// NFKC, lower case, plain quotes and dashes, single spaces.
 fn normal(text: &str) -> String {
+    let text = text.trim();
+    let is_tidy = |text: &str| {
+        let other_space = |byte: u8| (b'\t'..=b'\r').contains(&byte);
+        !text.bytes().any(other_space) && !text.contains("  ")
+    };
+    if text.is_ascii() && is_tidy(text) {
+        return text.to_ascii_lowercase();
+    }
     let mut normal = String::with_capacity(text.len());
-    let mut push = |c: char| {
+    for c in text.nfkc().flat_map(char::to_lowercase) {
         let c = match c {
             '\u{2018}' | '\u{2019}' => '\'',
             '\u{201C}' | '\u{201D}' => '"',
@@ -445,12 +453,6 @@ fn normal(text: &str) -> String {
         if c != ' ' || !(normal.is_empty() || normal.ends_with(' ')) {
             normal.push(c);
         }
-    };
-    if text.is_ascii() {
-        text.bytes()
-            .for_each(|byte| push(byte.to_ascii_lowercase().into()));
-    } else {
-        text.nfkc().flat_map(char::to_lowercase).for_each(&mut push);
     }
     if normal.ends_with(' ') {
         normal.pop();

@@ -8,10 +8,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::elements::{Elements, Place, skip_mark};
-use super::{Entry, load};
+use super::Entry;
 use crate::error::LoadError;
 use crate::meme::{Annotated, Episode};
-use crate::read::Format;
 use crate::synthetic::{EPISODES, Family};
 use crate::{Benchmark, ConversationId};
 
@@ -66,14 +65,13 @@ pub(super) fn refuse<'a>(
     Err(place.error("conversation", problem, "read it as the format synthetic"))
 }
 
-/// The synthetic episodes of a history file, each with its own.
-pub(super) fn episodes(history: &Path) -> Result<Vec<Annotated>, LoadError> {
+/// The entries of a history file that are of episodes, each with its own.
+pub(super) fn episodes(history: &Path, entries: Vec<Entry>) -> Result<Vec<Annotated>, LoadError> {
     let file = history.with_file_name(EPISODES);
     let input = File::open(&file).map_err(|source| LoadError::Read {
         file: file.clone(),
         source,
     })?;
-    let entries = load(history, Some(Format::Synthetic))?.entries;
     let of_meme = |entry: &Entry| Family::of(&entry.conversation.id) == Some(Family::Meme);
     let mut entries = entries.into_iter().filter(of_meme);
     let mut elements = Elements::new(&file, BufReader::new(input));

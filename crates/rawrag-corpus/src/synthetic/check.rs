@@ -68,19 +68,18 @@ pub fn check_episode(annotated: &Annotated) -> Result<(), Flaw> {
         };
         entity.before.iter().chain(&entity.history).chain(after)
     });
-    let values: Vec<(&String, String)> = values.map(|v| (v, normal(v))).collect();
-    for (_, position, message) in annotated.entry.conversation.messages() {
-        let text = normal(&message.text);
-        for (value, normal) in &values {
-            let said = || {
-                let statements = episode.statements.iter();
-                statements
-                    .filter(|s| s.message == Some(position))
-                    .any(|s| s.value.as_ref() == Some(value))
-            };
-            if text.contains(normal.as_str()) && !said() {
+    let (text, begins) = normal_messages(&annotated.entry.conversation);
+    for value in values {
+        for (at, _) in text.match_indices(&normal(value)) {
+            let position = begins.partition_point(|begin| *begin <= at).saturating_sub(1);
+            let said = episode.statements.iter().any(|statement| {
+                statement.message.is_some_and(|m| m.0 as usize == position)
+                    && statement.value.as_ref() == Some(value)
+            });
+            let mut messages = annotated.entry.conversation.messages();
+            if let (false, Some((.., message))) = (said, messages.nth(position)) {
                 return Err(Flaw::Leak {
-                    value: (*value).clone(),
+                    value: value.clone(),
                     message: message.id.clone(),
                 });
             }
@@ -89,9 +88,21 @@ pub fn check_episode(annotated: &Annotated) -> Result<(), Flaw> {
     Ok(())
 }
 
+/// All messages, normalised, a line each, and where each begins.
+fn normal_messages(conversation: &Conversation) -> (String, Vec<usize>) {
+    let mut text = String::new();
+    let mut begins = Vec::new();
+    for (.., message) in conversation.messages() {
+        begins.push(text.len());
+        text += &normal(&message.text);
+        text.push('\n');
+    }
+    (text, begins)
+}
+
 fn normal(text: &str) -> String {
-    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
-    words.join(" ")
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").to_lowercase()
 }
 
 /// The messages dated no later than `cutoff`, a line each with its date.

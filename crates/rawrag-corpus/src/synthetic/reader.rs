@@ -129,14 +129,11 @@ struct Heard<'a>(Vec<Said<'a>>);
 impl<'a> Heard<'a> {
     fn new(evidence: &'a str) -> Self {
         let mut date = None;
-        let mut heard = Vec::new();
+        let mut heard: Vec<(Option<Timestamp>, Said<'_>)> = Vec::new();
         for line in evidence.lines() {
-            date = date_in(line).or(date);
-            heard.extend(
-                sentences(line)
-                    .filter_map(Said::read)
-                    .map(|said| (date, said)),
-            );
+            date = written_date(line).or(date);
+            let said = sentences(line).filter_map(Said::read);
+            heard.extend(said.map(|said| (date.and_then(|date| date.parse().ok()), said)));
         }
         if heard.iter().all(|(date, _)| date.is_some()) {
             // Stable: what has one date stays in the order of the text.
@@ -218,16 +215,20 @@ impl<'a> Heard<'a> {
 /// How many dependencies are followed: episodes have two, and text may hold a circle of them.
 const DEEPEST: u32 = 4;
 
-/// A date written `2031-03-01` with or without a time: in the brackets that a line begins with,
-/// else anywhere in a heading (`--- 1. s0001, 2031-03-01 09:00 ---`).
-fn date_in(line: &str) -> Option<Timestamp> {
-    if let Some(rest) = line.strip_prefix('[') {
-        return rest.split_once(']')?.0.parse().ok();
-    }
-    let heading = line.strip_prefix("--- ")?.strip_suffix(" ---")?;
-    let (_, date) = heading.split_once(", ")?;
-    let date = date.split_once(" to ").map_or(date, |(date, _)| date);
-    date.parse().ok()
+/// A date as written, in the brackets that a line begins with or in a heading
+/// (`--- 1. s0001, 2031-03-01 09:00 ---`).
+fn written_date(line: &str) -> Option<&str> {
+    let date = match line.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?.0,
+        None => {
+            let heading = line.strip_prefix("--- ")?.strip_suffix(" ---")?;
+            let (_, date) = heading.split_once(", ")?;
+            date.split_once(" to ").map_or(date, |(date, _)| date)
+        }
+    };
+    // A name may stand in such brackets too.
+    date.starts_with(|c: char| c.is_ascii_digit())
+        .then_some(date)
 }
 
 /// Follows relations from a thing, the newest fact for each.

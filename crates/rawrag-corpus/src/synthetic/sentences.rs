@@ -48,7 +48,7 @@ const WORDINGS: [(Form, &str); 15] = [
         "Should we ever need another {a}, it will be {b}.",
     ),
     (Form::StandIn, "We keep {b} in reserve as our next {a}."),
-    (Form::Removed, "Please remove our {a} from your memory."),
+    (Form::Removed, "Please erase our {a} from your notes."),
     (Form::Removed, "Forget our {a} from here on."),
     (Form::Removed, "Delete whatever you hold on our {a}."),
 ];
@@ -77,7 +77,9 @@ impl<'a> Said<'a> {
 
     /// What a sentence says, if it is one of ours.
     pub(super) fn read(sentence: &'a str) -> Option<Self> {
-        WORDINGS.iter().find_map(|&(form, wording)| {
+        let begins = sentence.as_bytes().first()?;
+        let fitting = WORDINGS.iter().filter(|(_, w)| w.as_bytes().first() == Some(begins));
+        fitting.into_iter().find_map(|&(form, wording)| {
             let (a, b) = captures(wording, sentence)?;
             let said = match form {
                 Form::Value => Self::Value { label: a, value: b },
