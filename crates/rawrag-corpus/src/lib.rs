@@ -8,8 +8,12 @@
 //! [`load`] reads a whole file, [`read`] one conversation at a time; both give a [`Report`] of
 //! everything odd in it and how that was read. Which layouts are read stands at [`Format`].
 //!
+//! [`meme`] adds what MEME knows of an episode (entities, dependencies, which message says what);
+//! [`synthetic`] makes histories whose answers are known by construction.
+//!
 //! This crate never guesses: what a file leaves out is `None`, what is odd is reported, and a date
-//! that cannot be read is an error. It runs no model and writes no file.
+//! that cannot be read is an error. It runs no model, and writes no file but a synthetic history
+//! that is asked for.
 
 mod conversation;
 mod error;
