@@ -303,6 +303,26 @@ fn the_reader_errs_at_its_rate_and_is_then_never_right() {
     }
 }
 
+/// Evidence may stand in any order, under headings, and begin or end inside a sentence.
+#[test]
+fn the_reader_goes_by_dates_and_wants_whole_sentences() {
+    let windows = "--- 1. s0007, 2031-03-09 08:00 to s0008, 2031-03-10 09:00 ---\n\
+                   dy. As of today Gresk has replaced our former bread order. What\n\n\
+                   --- 2. s0001, 2031-03-01 09:00 ---\n\
+                   Renzo: Our bread order is Alm. Nobody objected.\nRenzo: Our sled dog is Bru";
+    let history = "List every bread order we have had, from the first to the latest.";
+    assert_eq!(answer_from(windows, history).to_string(), "Alm; Gresk");
+    let none = answer_from(windows, "What is our sled dog?");
+    assert_eq!(none, synthetic::Reply::NoInformation);
+    assert_eq!(
+        answer_from(windows, "How are you?"),
+        synthetic::Reply::NoInformation
+    );
+    // A circle of dependencies ends.
+    let circle = "Our a depends on our b.\nOur b depends on our a.\nOur a is One.";
+    assert_eq!(answer_from(circle, "What is our a?").to_string(), "One");
+}
+
 #[test]
 fn recipes_are_refused_by_field_and_range() {
     let refused = [

@@ -87,6 +87,14 @@ impl Values {
     }
 }
 
+/// What a model wrote when the release was made: of the type it was asked for, or not.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written<T> {
+    AsAsked(T),
+    Otherwise(IgnoredAny),
+}
+
 #[derive(Deserialize)]
 struct RawEdge {
     source: EntityId,
@@ -130,9 +138,9 @@ struct Turn {
 struct Fact {
     entity: EntityId,
     value: Option<Values>,
-    fact_text: Option<String>,
+    fact_text: Option<Written<String>>,
     original_seed: Option<String>,
-    conveyed_in_turn: Option<i64>,
+    conveyed_in_turn: Option<Written<u32>>,
     dependency_source: Option<EntityId>,
     #[serde(default)]
     is_if_then: bool,
@@ -418,17 +426,14 @@ impl Fact {
     fn turn(&self, turns: &[Turn], place: &str, notes: &mut Notes) -> Option<u32> {
         let finding =
             |detail: String| (place.to_owned(), Some(format!("{}: {detail}", self.entity)));
-        let Some(written) = self.conveyed_in_turn else {
-            let detail = || finding("no turn".to_owned());
-            notes.add_detail(Oddity::StatementUnplaced, detail);
-            return None;
+        let turn = match self.conveyed_in_turn {
+            Some(Written::AsAsked(turn)) => Some(turn),
+            _ => None,
         };
-        let turn = u32::try_from(written).ok();
         let Some((turn, said)) = turn.and_then(|turn| Some((turn, turns.get(turn as usize)?)))
         else {
-            notes.add_detail(Oddity::StatementUnplaced, || {
-                finding(format!("turn {written}"))
-            });
+            let detail = turn.map_or("no turn".to_owned(), |turn| format!("turn {turn}"));
+            notes.add_detail(Oddity::StatementUnplaced, || finding(detail));
             return None;
         };
         let said = said.content.to_lowercase();
@@ -458,7 +463,10 @@ impl Fact {
             _ if self.is_if_then => StatementKind::Replacement,
             _ => StatementKind::Value,
         };
-        let text = self.fact_text.or(self.original_seed).unwrap_or_default();
+        let text = match self.fact_text {
+            Some(Written::AsAsked(text)) => text,
+            _ => self.original_seed.unwrap_or_default(),
+        };
         let values = match self.value {
             None => vec![None],
             Some(values) => values.list().into_iter().map(Some).collect(),

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::elements::{Elements, Place, skip_mark};
 use super::Entry;
+use super::elements::{Elements, Place, skip_mark};
 use crate::error::LoadError;
 use crate::meme::{Annotated, Episode};
 use crate::synthetic::{EPISODES, Family};

@@ -71,7 +71,9 @@ pub fn check_episode(annotated: &Annotated) -> Result<(), Flaw> {
     let (text, begins) = normal_messages(&annotated.entry.conversation);
     for value in values {
         for (at, _) in text.match_indices(&normal(value)) {
-            let position = begins.partition_point(|begin| *begin <= at).saturating_sub(1);
+            let position = begins
+                .partition_point(|begin| *begin <= at)
+                .saturating_sub(1);
             let said = episode.statements.iter().any(|statement| {
                 statement.message.is_some_and(|m| m.0 as usize == position)
                     && statement.value.as_ref() == Some(value)

@@ -78,7 +78,9 @@ impl<'a> Said<'a> {
     /// What a sentence says, if it is one of ours.
     pub(super) fn read(sentence: &'a str) -> Option<Self> {
         let begins = sentence.as_bytes().first()?;
-        let fitting = WORDINGS.iter().filter(|(_, w)| w.as_bytes().first() == Some(begins));
+        let fitting = WORDINGS
+            .iter()
+            .filter(|(_, w)| w.as_bytes().first() == Some(begins));
         fitting.into_iter().find_map(|&(form, wording)| {
             let (a, b) = captures(wording, sentence)?;
             let said = match form {
