@@ -204,35 +204,12 @@ fn annotated(json: &str, element: &Place<'_>, notes: &mut Notes) -> Result<Annot
     let (before, after) = (raw.before_questions, raw.after_questions);
     note_tasks(&id, &raw.tasks, &after, notes);
     let declared = [
-        ("total_sessions", raw.total_sessions, None),
-        (
-            "evidence_sessions",
-            raw.evidence_sessions,
-            Some(SessionKind::Evidence),
-        ),
-        (
-            "filler_sessions",
-            raw.filler_sessions,
-            Some(SessionKind::Filler),
-        ),
+        (raw.total_sessions, None),
+        (raw.evidence_sessions, Some(SessionKind::Evidence)),
+        (raw.filler_sessions, Some(SessionKind::Filler)),
     ];
-    for (field, declared, kind) in declared {
-        let of_kind = |s: &&RawSession| kind.is_none_or(|kind| s.kind == kind);
-        let found = raw.sessions.iter().filter(of_kind).count() as u64;
-        if let Some(declared) = declared
-            && declared != found
-        {
-            let detail = || {
-                (
-                    id.clone(),
-                    Some(format!("{field} {declared}, read {found}")),
-                )
-            };
-            notes.add_detail(Oddity::CountWrong, detail);
-        }
-    }
+    note_sessions(&id, &raw.sessions, declared, notes);
     note_evidence_indices(&id, raw.evidence_session_indices, &raw.sessions, notes);
-
     let distractors = raw
         .sessions
         .iter()
@@ -320,6 +297,30 @@ fn note_tasks(id: &str, tasks: &[RawTask], after: &Block<'_>, notes: &mut Notes)
             (id.to_owned(), Some(detail))
         };
         notes.add_detail(Oddity::CountWrong, detail);
+    }
+}
+
+/// Notes declared numbers of sessions, of a kind or in all, that are not those of the content.
+fn note_sessions(
+    id: &str,
+    sessions: &[RawSession],
+    declared: [(Option<u64>, Option<SessionKind>); 3],
+    notes: &mut Notes,
+) {
+    for (declared, kind) in declared {
+        let of_kind = |s: &&RawSession| kind.is_none_or(|kind| s.kind == kind);
+        let found = sessions.iter().filter(of_kind).count() as u64;
+        let name = match kind {
+            None => "sessions",
+            Some(SessionKind::Evidence) => "evidence sessions",
+            Some(SessionKind::Filler) => "filler sessions",
+        };
+        if let Some(declared) = declared
+            && declared != found
+        {
+            let detail = format!("{declared} {name}, read {found}");
+            notes.add_detail(Oddity::CountWrong, || (id.to_owned(), Some(detail)));
+        }
     }
 }
 
