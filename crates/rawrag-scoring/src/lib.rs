@@ -13,6 +13,7 @@
 //! assert_eq!(ranking.recall(3), Some(2.0 / 3.0));
 //! ```
 
+pub mod lexical;
 mod ranking;
 pub mod sufficiency;
 
