@@ -106,6 +106,18 @@ oddities! {
     MessageOfSystem: "system message or hidden message: left out",
     MessageOfTool: "tool call, tool result or reasoning: left out",
     MessageWithoutText: "message that holds no text: left out",
+    EvidenceAmbiguous: "reference to a message id that several messages have: kept as written, unresolved",
+    ContextNotSessions: "context of chats that is not written as dated sessions: cut like any other text, without dates",
+    FactHeader: "line ahead of the first numbered fact: left out",
+    IdealRepeated: "second field that holds up a good reply: the first is kept",
+    KindUnknown: "type of question that the release does not have: kept under its name",
+    OptionsRepeated: "option that stands twice among a question's options: kept",
+    PersonaMessage: "system message that describes the persona: left out",
+    PlanMark: "message that ends with the mark of the plan it was made from: kept as written",
+    QuestionIdRepeated: "question id used more than once in a conversation: the later ones are given a number",
+    QuestionsAbsent: "conversation without a file of questions: kept, with none",
+    RubricNotList: "rubric that is one string: read as its only point",
+    SpeakerUnmarked: "turn that names no speaker: kept whole, under its own name",
     PartNotText: "image, file or other part that is not text: left out of its message",
 }
 
