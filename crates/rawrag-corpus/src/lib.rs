@@ -12,10 +12,12 @@
 //! that cannot be read is an error. It runs no model and writes no file.
 
 mod conversation;
+mod errata;
 mod error;
 mod hash;
 mod question;
 mod read;
+pub mod releases;
 mod report;
 mod timestamp;
 
@@ -23,6 +25,7 @@ pub use conversation::{
     Conversation, ConversationId, Message, MessageId, MessagePosition, Session, SessionId,
     SessionPosition,
 };
+pub use errata::{Errata, Erratum, Reason};
 pub use error::{Fault, LoadError};
 pub use hash::{ContentHash, known_release};
 pub use question::{Answer, Benchmark, Evidence, Gold, Kind, Phase, Question, QuestionId};

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::hash::ContentHash;
 use crate::read::{Entry, Format};
-use crate::{Benchmark, Kind};
+use crate::{Benchmark, Gold, Kind, Phase};
 
 /// What a reader found: how much, which content, and everything odd in it.
 ///
@@ -35,6 +35,15 @@ pub struct Totals {
     pub messages: u64,
     /// Questions, by kind.
     pub questions: BTreeMap<Kind, u64>,
+    /// Those of them that are to be abstained from, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub abstentions: BTreeMap<Kind, u64>,
+    /// Questions by phase, where they have one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub phases: BTreeMap<Phase, u64>,
+    /// Questions by the data source inside the benchmark, where they name one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, u64>,
 }
 
 /// The findings of one kind.
@@ -139,12 +148,25 @@ impl Totals {
         self.sessions += entry.conversation.sessions.len() as u64;
         self.messages += entry.conversation.message_count() as u64;
         for question in &entry.questions {
-            match self.questions.get_mut(&question.kind) {
-                Some(count) => *count += 1,
-                None => {
-                    self.questions.insert(question.kind.clone(), 1);
-                }
+            count(&mut self.questions, &question.kind);
+            if matches!(question.gold, Some(Gold::Abstention { .. })) {
+                count(&mut self.abstentions, &question.kind);
             }
+            if let Some(phase) = &question.phase {
+                count(&mut self.phases, phase);
+            }
+            if let Some(source) = &question.source {
+                count(&mut self.sources, source);
+            }
+        }
+    }
+}
+
+fn count<K: Ord + Clone>(counts: &mut BTreeMap<K, u64>, key: &K) {
+    match counts.get_mut(key) {
+        Some(count) => *count += 1,
+        None => {
+            counts.insert(key.clone(), 1);
         }
     }
 }

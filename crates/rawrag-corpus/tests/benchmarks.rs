@@ -222,3 +222,137 @@ fn beam_folder_of_chats() {
         assert_eq!(loaded.report.totals.messages, 188 + 1556);
     }
 }
+
+/// One line an alteration of a fixture: what was altered, and the error.
+fn refusals(copy: &[&str], altered: &str, read: &str, alterations: &[(&str, &str)]) -> String {
+    let text = std::fs::read_to_string(fixture(altered)).unwrap();
+    let mut lines = String::new();
+    for (from, to) in alterations {
+        assert!(text.contains(from), "{altered} does not hold {from:?}");
+        let folder = tempfile::tempdir().unwrap();
+        for name in copy {
+            let to = folder.path().join(name);
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(fixture(name), to).unwrap();
+        }
+        let file = folder.path().join(altered);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text.replacen(from, to, 1)).unwrap();
+        let error = match load(&folder.path().join(read), None) {
+            Ok(loaded) => format!("READ: {}", loaded.report.totals),
+            Err(error) => error.to_string(),
+        };
+        let error = error.replace(&format!("{}", folder.path().display()), "DIR");
+        lines += &format!("{from} -> {to}\n    {error}\n");
+    }
+    lines
+}
+
+const CHAT: &str = "beam/100K/7/chat.json";
+const PROBING: &str = "beam/100K/7/probing_questions/probing_questions.json";
+
+#[test]
+fn beam_refused() {
+    let chat = refusals(
+        &[CHAT, PROBING],
+        CHAT,
+        "beam/100K/7",
+        &[
+            ("March-15-2024", "Mars-15-2024"),
+            ("\"id\": 2", "\"id\": \"two\""),
+            ("\"content\": \"Noted.\"", "\"text\": \"Noted.\""),
+            ("\"batch_number\": 2", "\"plan\": [], \"batch_number\": \"two\""),
+            ("\n]", ""),
+        ],
+    );
+    let questions = refusals(
+        &[CHAT, PROBING],
+        PROBING,
+        "beam/100K",
+        &[
+            ("\"states: eleven\"\n", "\"\"\n"),
+            ("\"answer\": \"Eleven\"", "\"answer\": \" \""),
+            ("\"rubric\": \"states: eleven\"", "\"rubric\": {\"a\": 1}"),
+            ("\"rubric\": \"states: eleven\",", ""),
+            ("\"ideal_response\"", "\"reply\""),
+            ("99", "\"turn 99\""),
+            ("\"question\": \"What colour?\"", "\"question\": null"),
+            ("\"guessing\": [", "\"guessing\": 3, \"more\": ["),
+        ],
+    );
+    insta::assert_snapshot!(format!("{chat}{questions}"));
+}
+
+#[test]
+fn memoryagentbench_refused() {
+    let name = "memoryagentbench.jsonl";
+    insta::assert_snapshot!(refusals(
+        &[],
+        name,
+        name,
+        &[
+            ("[[\"Oslo\"], ", "["),
+            ("[\"Oslo\"]", "[]"),
+            ("[\"Oslo\"]", "[\"\"]"),
+            ("[\"Oslo\"]", "{\"a\": 1}"),
+            ("\"question_ids\": [\"q7\", ", "\"question_ids\": ["),
+            ("2023/05/30 (Tue) 23:40", "soon"),
+            ("Chat Time: 2023/05/22", "Chat Time: 2023/22/05"),
+            ("'content': 'Enjoy", "'words': 'Enjoy"),
+            ("['Chat Time: 2023/05/20 (Sat) 02:21', [", "[[], 'Chat Time: 2023/05/20 (Sat) 02:21', ["),
+            ("'Back from Oslo.'}]", "'Back from Oslo.'}"),
+            ("\"there was a mill\"", "\"\""),
+            ("\"source\": \"longmemeval_s*\"", "\"source\": \" \""),
+            ("\"source\": \"longmemeval_s*\"", "\"origin\": \"longmemeval_s*\""),
+            ("\"context\": \"Try Heat.\\nTry Ran.\"", "\"context\": \" \""),
+            ("{\"context\": \"Once", "7 {\"context\": \"Once"),
+            ("\"source\": \"infbench_sum_eng_shots2\", ", ""),
+        ],
+    ));
+}
+
+#[test]
+fn personamem_refused() {
+    let csv = "personamem/benchmark/text/benchmark.csv";
+    let histories = [
+        "personamem/data/chat_history_32k/p1.json",
+        "personamem/data/chat_history_32k/p2.json",
+    ];
+    let rows = refusals(
+        &histories,
+        csv,
+        "personamem",
+        &[
+            ("correct_answer", "answer"),
+            ("\"Lentils, as you like.\"", "\" \""),
+            ("\"[\"\"Steak.\"\", \"\"Fish.\"\", \"\"Eggs.\"\"]\"", "[]"),
+            ("\"[\"\"Steak.\"\", \"\"Fish.\"\", \"\"Eggs.\"\"]\"", "Steak"),
+            ("data/chat_history_32k/p2.json", "data/chat_history_32k/p3.json"),
+            ("data/chat_history_32k/p2.json", "../../etc/p2.json"),
+            ("consultation,x", "consultation"),
+        ],
+    );
+    let history = refusals(
+        &[csv, histories[1]],
+        histories[0],
+        "personamem",
+        &[("\"chat_history\"", "\"history\""), ("}]}", "")],
+    );
+    insta::assert_snapshot!(format!("{rows}{history}"));
+}
+
+#[test]
+fn long_mt_bench_plus_refused() {
+    let name = "long_mt_bench.json";
+    insta::assert_snapshot!(refusals(
+        &[],
+        name,
+        name,
+        &[
+            ("[\"The Ouse\", ", "["),
+            ("\"The Ouse\", [\"one\"", "\"\", [\"one\""),
+            ("\"conversation_id\": 3", "\"conversation_id\": null"),
+            ("\"[human]: Another.\"", "{\"human\": \"Another.\"}"),
+        ],
+    ));
+}

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 2 wrong usage, 3 bad input, 4 a service failed, 1 anything else.
 
 mod corpus;
+mod data;
 mod failure;
 mod history;
 mod models;
@@ -126,6 +127,9 @@ enum Command {
     /// Look at histories and benchmark files
     #[command(subcommand)]
     Corpus(corpus::Command),
+    /// Fetch and check benchmark data
+    #[command(subcommand)]
+    Data(data::Command),
     /// Fetch and list model weights
     #[command(subcommand)]
     Models(models::Command),
@@ -177,6 +181,7 @@ impl Arguments {
                 Ok(())
             }
             Command::Corpus(command) => corpus::run(command),
+            Command::Data(command) => data::run(&weights, command),
             Command::Models(command) => models::run(&weights, command),
         }
     }

@@ -67,8 +67,14 @@ pub(super) fn chats(path: &Path) -> Vec<PathBuf> {
     if is_chat(&folder) {
         return vec![folder];
     }
-    let mut found: Vec<PathBuf> = folders(&folder).filter(|f| is_chat(f)).collect();
-    found.sort_by_key(|folder| natural(folder));
+    // The release has a folder for each size, in it one for each chat.
+    let mut found: Vec<PathBuf> = folders(&folder)
+        .flat_map(|inner| match is_chat(&inner) {
+            true => vec![inner],
+            false => folders(&inner).filter(|f| is_chat(f)).collect(),
+        })
+        .collect();
+    found.sort_by_key(|chat| (chat.parent().map(Path::to_owned), natural(chat)));
     found
 }
 
