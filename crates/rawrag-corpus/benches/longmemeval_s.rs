@@ -43,14 +43,20 @@ fn main() {
     );
     let cases = folder.join("data/longmemeval/reme-cases");
     if !cases.exists() {
-        println!("skipped: {} is not there; RAWRAG_SHARED names the folder", cases.display());
+        println!(
+            "skipped: {} is not there; RAWRAG_SHARED names the folder",
+            cases.display()
+        );
         return;
     }
     let temporary = tempfile::tempdir().unwrap();
     let file = temporary.path().join("longmemeval_s.json");
     write(&cases, &file);
     // The tables of the encodings are made at their first use.
-    let _ = (Encoding::Cl100kBase.count("a"), Encoding::O200kBase.count("a"));
+    let _ = (
+        Encoding::Cl100kBase.count("a"),
+        Encoding::O200kBase.count("a"),
+    );
     let begun = Instant::now();
     let report = read::<LoadError>(&file, None, |entry| {
         drop(entry);
@@ -61,7 +67,10 @@ fn main() {
     let counts = count(&file);
     let took = begun.elapsed();
     let totals = report.unwrap().totals;
-    println!("file            {} MB", file.metadata().unwrap().len() / 1_000_000);
+    println!(
+        "file            {} MB",
+        file.metadata().unwrap().len() / 1_000_000
+    );
     println!("histories       {}", totals.conversations);
     println!("sessions        {}", totals.sessions);
     println!("messages        {}", totals.messages);

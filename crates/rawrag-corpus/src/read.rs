@@ -278,7 +278,9 @@ impl fmt::Display for Format {
 
 /// A name that is no format's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no format is called {0:?}; the formats are locomo, longmemeval, chat-jsonl, chatgpt, beam, memoryagentbench, personamem and long-mt-bench-plus")]
+#[error(
+    "no format is called {0:?}; the formats are locomo, longmemeval, chat-jsonl, chatgpt, beam, memoryagentbench, personamem and long-mt-bench-plus"
+)]
 pub struct UnknownFormat(pub String);
 
 impl FromStr for Format {

@@ -389,7 +389,6 @@ mod tests {
 
     use super::{LOCOMO, LONGMEMEVAL_TYPES, RELEASES, release};
 
-
     #[test]
     fn sums_are_the_published_ones() {
         let locomo: u64 = LOCOMO[..4].iter().map(|(_, n)| n).sum();
@@ -405,7 +404,10 @@ mod tests {
         for release in RELEASES {
             assert!(release.address.starts_with("https://") && release.address.ends_with('/'));
             for path in release.files.iter().flat_map(|file| file.paths()) {
-                assert!(!path.starts_with('/') && !path.contains(['{', '\\']), "{path}");
+                assert!(
+                    !path.starts_with('/') && !path.contains(['{', '\\']),
+                    "{path}"
+                );
             }
         }
         let beam = release("beam-1m").unwrap();

@@ -49,11 +49,16 @@ fn entry(entry: &Entry) -> String {
     }
     for q in &entry.questions {
         let source = q.source.as_deref().unwrap_or("-");
-        let asked = q.cutoff.map_or(String::new(), |date| format!(", asked {date}"));
+        let asked = q
+            .cutoff
+            .map_or(String::new(), |date| format!(", asked {date}"));
         let gold = q.gold.as_ref().unwrap();
         let messages: Vec<u32> = q.evidence.messages.iter().map(|m| m.0).collect();
         let sessions: Vec<u32> = q.evidence.sessions.iter().map(|s| s.0).collect();
-        text += &format!("  question {} ({source}, {}{asked}) {:?}\n", q.id, q.kind, q.text);
+        text += &format!(
+            "  question {} ({source}, {}{asked}) {:?}\n",
+            q.id, q.kind, q.text
+        );
         text += &format!("    {gold:?}\n");
         if !q.options.is_empty() {
             text += &format!("    options {:?}\n", q.options);
@@ -101,7 +106,9 @@ fn beam_of_plans() {
 
 #[test]
 fn memoryagentbench() {
-    insta::assert_snapshot!(shown(&load(&fixture("memoryagentbench.jsonl"), None).unwrap()));
+    insta::assert_snapshot!(shown(
+        &load(&fixture("memoryagentbench.jsonl"), None).unwrap()
+    ));
 }
 
 /// A folder of splits is read in the release's order, and JSON lines, an array and Parquet with
@@ -175,7 +182,9 @@ fn personamem_options_give_nothing_away() {
         r#"[{"role": "user", "content": "Hello."}]"#,
     )
     .unwrap();
-    let mut csv = "chat_history_32k_link,user_query,correct_answer,incorrect_answers,conversation_scenario\n".to_owned();
+    let mut csv =
+        "chat_history_32k_link,user_query,correct_answer,incorrect_answers,conversation_scenario\n"
+            .to_owned();
     for n in 0..400 {
         csv += &format!("data/chat_history_32k/p.json,q{n},right{n},\"['a', 'b', 'c']\",chat\n");
     }
@@ -261,7 +270,10 @@ fn beam_refused() {
             ("March-15-2024", "Mars-15-2024"),
             ("\"id\": 2", "\"id\": \"two\""),
             ("\"content\": \"Noted.\"", "\"text\": \"Noted.\""),
-            ("\"batch_number\": 2", "\"plan\": [], \"batch_number\": \"two\""),
+            (
+                "\"batch_number\": 2",
+                "\"plan\": [], \"batch_number\": \"two\"",
+            ),
             ("\n]", ""),
         ],
     );
@@ -299,12 +311,21 @@ fn memoryagentbench_refused() {
             ("2023/05/30 (Tue) 23:40", "soon"),
             ("Chat Time: 2023/05/22", "Chat Time: 2023/22/05"),
             ("'content': 'Enjoy", "'words': 'Enjoy"),
-            ("['Chat Time: 2023/05/20 (Sat) 02:21', [", "[[], 'Chat Time: 2023/05/20 (Sat) 02:21', ["),
+            (
+                "['Chat Time: 2023/05/20 (Sat) 02:21', [",
+                "[[], 'Chat Time: 2023/05/20 (Sat) 02:21', ["
+            ),
             ("'Back from Oslo.'}]", "'Back from Oslo.'}"),
             ("\"there was a mill\"", "\"\""),
             ("\"source\": \"longmemeval_s*\"", "\"source\": \" \""),
-            ("\"source\": \"longmemeval_s*\"", "\"origin\": \"longmemeval_s*\""),
-            ("\"context\": \"Try Heat.\\nTry Ran.\"", "\"context\": \" \""),
+            (
+                "\"source\": \"longmemeval_s*\"",
+                "\"origin\": \"longmemeval_s*\""
+            ),
+            (
+                "\"context\": \"Try Heat.\\nTry Ran.\"",
+                "\"context\": \" \""
+            ),
             ("{\"context\": \"Once", "7 {\"context\": \"Once"),
             ("\"source\": \"infbench_sum_eng_shots2\", ", ""),
         ],
@@ -326,8 +347,14 @@ fn personamem_refused() {
             ("correct_answer", "answer"),
             ("\"Lentils, as you like.\"", "\" \""),
             ("\"[\"\"Steak.\"\", \"\"Fish.\"\", \"\"Eggs.\"\"]\"", "[]"),
-            ("\"[\"\"Steak.\"\", \"\"Fish.\"\", \"\"Eggs.\"\"]\"", "Steak"),
-            ("data/chat_history_32k/p2.json", "data/chat_history_32k/p3.json"),
+            (
+                "\"[\"\"Steak.\"\", \"\"Fish.\"\", \"\"Eggs.\"\"]\"",
+                "Steak",
+            ),
+            (
+                "data/chat_history_32k/p2.json",
+                "data/chat_history_32k/p3.json",
+            ),
             ("data/chat_history_32k/p2.json", "../../etc/p2.json"),
             ("consultation,x", "consultation"),
         ],

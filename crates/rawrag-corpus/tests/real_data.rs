@@ -139,7 +139,13 @@ fn locomo_errata() {
     let loaded = load(&file, None).unwrap();
     let questions: Vec<_> = loaded.entries.iter().flat_map(|e| &e.questions).collect();
     let mut lines = String::new();
-    for kind in ["multi-hop", "temporal", "open-domain", "single-hop", "adversarial"] {
+    for kind in [
+        "multi-hop",
+        "temporal",
+        "open-domain",
+        "single-hop",
+        "adversarial",
+    ] {
         let of_kind = || questions.iter().filter(|q| q.kind.as_str() == kind);
         let mut reasons = std::collections::BTreeMap::new();
         for erratum in of_kind().filter_map(|q| errata.of(q)) {
@@ -159,7 +165,11 @@ fn counts_are_compared_with_the_published_ones() {
     if let Some(file) = shared("locomo/locomo10.json") {
         assert_eq!(check(&load(&file, None).unwrap().report), []);
     }
-    let parts = ["beam/100K-1", "beam/1M-3", "longmemeval/original_layout_one_question.json"];
+    let parts = [
+        "beam/100K-1",
+        "beam/1M-3",
+        "longmemeval/original_layout_one_question.json",
+    ];
     let mut lines = String::new();
     for part in parts {
         let Some(path) = shared(part) else {

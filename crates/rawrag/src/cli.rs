@@ -98,7 +98,7 @@ enum Command {
         /// The store's folder
         #[arg(long, value_name = "DIR")]
         store: PathBuf,
-        /// locomo, longmemeval, chat-jsonl or chatgpt [default: told from the content]
+        /// locomo, longmemeval, beam, chat-jsonl, ... [default: told from the content]
         #[arg(long)]
         format: Option<Format>,
     },

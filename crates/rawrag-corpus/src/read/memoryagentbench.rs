@@ -350,8 +350,8 @@ fn questions(
     let mut seen: HashMap<String, u32> = HashMap::new();
     let mut questions = Vec::with_capacity(row.questions.len());
     for (index, (text, raw)) in row.questions.iter().zip(&row.answers).enumerate() {
-        let mut id = at(&meta.qa_pair_ids, index)
-            .unwrap_or_else(|| format!("{}/{index}", conversation.id));
+        let mut id =
+            at(&meta.qa_pair_ids, index).unwrap_or_else(|| format!("{}/{index}", conversation.id));
         let times = seen.entry(id.clone()).or_default();
         *times += 1;
         if *times > 1 {
@@ -493,7 +493,10 @@ mod tests {
         let cut = pieces(&text, false);
         assert!(cut.len() > 1);
         for piece in &cut {
-            assert!(count(piece) <= PIECE && piece.ends_with(['.', '"']), "{piece}");
+            assert!(
+                count(piece) <= PIECE && piece.ends_with(['.', '"']),
+                "{piece}"
+            );
         }
     }
 

@@ -252,7 +252,11 @@ fn question(
         source: None,
         conversation: conversation.id.clone(),
         phase: None,
-        kind: Kind::from(if scenario.is_empty() { "unstated" } else { scenario }),
+        kind: Kind::from(if scenario.is_empty() {
+            "unstated"
+        } else {
+            scenario
+        }),
         text: asked(row.user_query),
         options,
         cutoff: None,

@@ -45,7 +45,11 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
         Command::List => {
             for release in RELEASES {
                 writeln!(out, "{:20} {}", release.key, release.about)?;
-                writeln!(out, "{:20} {}; licence: {}", "", release.page, release.licence)?;
+                writeln!(
+                    out,
+                    "{:20} {}; licence: {}",
+                    "", release.page, release.licence
+                )?;
             }
             Ok(())
         }
@@ -180,7 +184,9 @@ fn place(
         Source::Folder(from) => {
             let from = from.join(path);
             fs::copy(&from, &part).map_err(|e| {
-                Failure::Input(format!("{}: {e}; give a folder that holds it", from.display()).into())
+                Failure::Input(
+                    format!("{}: {e}; give a folder that holds it", from.display()).into(),
+                )
             })?;
             None
         }
@@ -215,7 +221,11 @@ fn verify(file: &Path, sha256: &str) -> Result<(), Failure> {
             n => hasher.update(&buffer[..n]),
         }
     }
-    let found: String = hasher.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let found: String = hasher
+        .finalize()
+        .iter()
+        .map(|b| format!("{b:02x}"))
+        .collect();
     if found == sha256 {
         return Ok(());
     }
@@ -249,7 +259,9 @@ fn download(agent: &ureq::Agent, url: &str, part: &Path) -> Result<Option<String
                 .and_then(|value| value.to_str().ok());
             let continues = range.is_some_and(|r| r.starts_with(&format!("bytes {have}-")));
             if !continues {
-                return Err(failed(format!("it sent the range {range:?}, not from {have}")));
+                return Err(failed(format!(
+                    "it sent the range {range:?}, not from {have}"
+                )));
             }
             OpenOptions::new().append(true).open(part)?
         }
@@ -326,7 +338,8 @@ mod tests {
                 let path = request.split(' ').nth(1).unwrap_or_default();
                 let known = files.iter().position(|(name, _)| path[1..] == **name);
                 let Some(at) = known else {
-                    let none = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                    let none =
+                        b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
                     stream.write_all(none).unwrap();
                     continue;
                 };
@@ -338,7 +351,10 @@ mod tests {
                     .map(|from| from.parse::<usize>().unwrap());
                 let status = match from {
                     Some(from) if from >= body.len() => {
-                        format!("416 Range Not Satisfiable\r\nContent-Range: bytes */{}", body.len())
+                        format!(
+                            "416 Range Not Satisfiable\r\nContent-Range: bytes */{}",
+                            body.len()
+                        )
                     }
                     Some(from) => {
                         let (last, all) = (body.len() - 1, body.len());
@@ -355,7 +371,11 @@ mod tests {
                 if request.starts_with("HEAD") {
                     continue;
                 }
-                let sent = if std::mem::take(&mut cuts[at]) { cut } else { length };
+                let sent = if std::mem::take(&mut cuts[at]) {
+                    cut
+                } else {
+                    length
+                };
                 stream.write_all(&rest[..sent.min(length)]).unwrap();
             }
         });
@@ -363,7 +383,10 @@ mod tests {
     }
 
     fn sha256(bytes: &[u8]) -> String {
-        Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+        Sha256::digest(bytes)
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect()
     }
 
     fn placed(source: &Source, sha256: Option<&str>, folder: &Path) -> Result<(), String> {
@@ -397,7 +420,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let source = Source::address(&serve(&[("a/file.json", BODY)], 999, true));
         let error = placed(&source, Some(&sha256(b"other")), folder.path()).unwrap_err();
-        assert!(error.starts_with("Input") && error.contains("SHA-256"), "{error}");
+        assert!(
+            error.starts_with("Input") && error.contains("SHA-256"),
+            "{error}"
+        );
         assert_eq!(fs::read_dir(folder.path().join("a")).unwrap().count(), 0);
     }
 
@@ -435,12 +461,22 @@ mod tests {
     fn linked_files_are_fetched_and_none_outside() {
         let folder = tempfile::tempdir().unwrap();
         let address = serve(
-            &[("q.csv", b"id,history\n1,h/1.json\n2,h/2.json\n3,h/1.json\n"), ("h/1.json", b"[]"), ("h/2.json", b"{}")],
+            &[
+                ("q.csv", b"id,history\n1,h/1.json\n2,h/2.json\n3,h/1.json\n"),
+                ("h/1.json", b"[]"),
+                ("h/2.json", b"{}"),
+            ],
             999,
             true,
         );
         let mut said = Vec::new();
-        fetch(&LINKING, &Source::address(&address), folder.path(), &mut said).unwrap();
+        fetch(
+            &LINKING,
+            &Source::address(&address),
+            folder.path(),
+            &mut said,
+        )
+        .unwrap();
         assert_eq!(fs::read(folder.path().join("h/2.json")).unwrap(), b"{}");
         let copy = tempfile::tempdir().unwrap();
         let from = Source::Folder(folder.path().to_owned());
@@ -449,6 +485,9 @@ mod tests {
         let outside = serve(&[("q.csv", b"id,history\n1,../1.json\n")], 999, true);
         let to = tempfile::tempdir().unwrap();
         let error = fetch(&LINKING, &Source::address(&outside), to.path(), &mut said).unwrap_err();
-        assert!(format!("{error:?}").contains("below the release"), "{error:?}");
+        assert!(
+            format!("{error:?}").contains("below the release"),
+            "{error:?}"
+        );
     }
 }
