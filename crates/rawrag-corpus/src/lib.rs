@@ -16,11 +16,13 @@
 //! that is asked for.
 
 mod conversation;
+mod errata;
 mod error;
 mod hash;
 pub mod meme;
 mod question;
 mod read;
+pub mod releases;
 mod report;
 pub mod synthetic;
 mod timestamp;
@@ -29,6 +31,7 @@ pub use conversation::{
     Conversation, ConversationId, Message, MessageId, MessagePosition, Session, SessionId,
     SessionPosition,
 };
+pub use errata::{Errata, Erratum, Reason};
 pub use error::{Fault, LoadError};
 pub use hash::{ContentHash, known_release};
 pub use question::{Answer, Benchmark, Evidence, Gold, Kind, Phase, Question, QuestionId};
