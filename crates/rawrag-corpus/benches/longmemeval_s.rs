@@ -106,7 +106,7 @@ fn count(file: &Path) -> Counts {
         }
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(&work)).collect();
+        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
         let report = read::<LoadError>(file, None, |entry| {
             send.send(entry).unwrap();
             Ok(())

@@ -60,7 +60,8 @@ struct Turn {
 /// The histories of a CSV, each with its questions.
 pub(super) struct Histories<'a> {
     file: &'a Path,
-    /// By link, with the line of each row, in the order of their first rows; the next one last.
+    /// By link, with the number of each row from 1, in the order of their first rows; the next one
+    /// last.
     waiting: Vec<(String, Vec<(u64, Row)>)>,
 }
 
@@ -73,13 +74,9 @@ pub(super) fn is_header(line: &str) -> bool {
 impl<'a> Histories<'a> {
     pub(super) fn new(file: &'a Path) -> Result<Self, LoadError> {
         let place = Place::whole(file);
-        let failed = |error: csv::Error, line: Option<u64>| {
-            let at = Place {
-                line: error.position().map(csv::Position::line).or(line),
-                ..place.named("")
-            };
+        let failed = |error: csv::Error| {
             let mend = "give benchmark.csv as released, one row a question";
-            at.error("", error.to_string(), mend)
+            place.error("", error.to_string(), mend)
         };
         let mut csv = csv::Reader::from_path(file).map_err(|error| match error.into_kind() {
             csv::ErrorKind::Io(source) => LoadError::Read {
@@ -88,21 +85,18 @@ impl<'a> Histories<'a> {
             },
             kind => place.error("", format!("{kind:?}"), "give benchmark.csv as released"),
         })?;
-        let header = csv.headers().map_err(|e| failed(e, Some(1)))?.clone();
+        let header = csv.headers().map_err(failed)?.clone();
         let mut order: HashMap<String, usize> = HashMap::new();
         let mut waiting: Vec<(String, Vec<(u64, Row)>)> = Vec::new();
-        for record in csv.records() {
-            let record = record.map_err(|e| failed(e, None))?;
-            let line = record.position().map_or(0, csv::Position::line);
-            let row: Row = record
-                .deserialize(Some(&header))
-                .map_err(|e| failed(e, Some(line)))?;
+        for (record, number) in csv.records().zip(1..) {
+            let record = record.map_err(failed)?;
+            let row: Row = record.deserialize(Some(&header)).map_err(failed)?;
             let link = row.chat_history_32k_link.trim().to_owned();
             let at = *order.entry(link.clone()).or_insert_with(|| {
                 waiting.push((link, Vec::new()));
                 waiting.len() - 1
             });
-            waiting[at].1.push((line, row));
+            waiting[at].1.push((number, row));
         }
         waiting.reverse();
         Ok(Self { file, waiting })
@@ -116,20 +110,13 @@ impl<'a> Histories<'a> {
         let Some((link, rows)) = self.waiting.pop() else {
             return Ok(None);
         };
-        let place = Place {
-            file: self.file,
-            line: rows.first().map(|&(line, _)| line),
-            name: String::new(),
-        };
+        let first = rows.first().map_or(0, |&(number, _)| number);
+        let place = Place::whole(self.file).named(format!("row {first}"));
         let conversation = self.history(&link, &place, notes)?;
         let mut questions = Vec::with_capacity(rows.len());
-        for (index, (line, row)) in rows.into_iter().enumerate() {
+        for (index, (number, row)) in rows.into_iter().enumerate() {
             let id = format!("{}/{index}", conversation.id);
-            let place = Place {
-                file: self.file,
-                line: Some(line),
-                name: format!("question {id}"),
-            };
+            let place = Place::whole(self.file).named(format!("row {number}, question {id}"));
             questions.push(question(row, id, &conversation, &place, notes)?);
         }
         note_repeated_questions(&questions, notes);
