@@ -393,7 +393,8 @@ pub fn meme<'a>(
             Combine::Majority => (vec![majority(&after)], vec![majority(&before)]),
         };
         let pairs = || after.iter().zip(&before);
-        let passes = pairs().map(|(&after, &before)| Some(after? && before?));
+        // Either of them not counting takes the pair out, whatever the other says.
+        let passes = pairs().map(|(after, before)| after.zip(*before).map(|(a, b)| a && b));
         cell.gated += pairs().filter(|&pair| pair == (&Some(true), &Some(false))).count();
         cell.add(&passes.collect::<Vec<_>>(), rules.combine);
     }
