@@ -26,7 +26,9 @@ fn keys(n: usize) -> Vec<String> {
 }
 
 fn questions<'a, G: Copy>(keys: &'a [String], counts: &[(G, usize)]) -> Vec<Expected<'a, G>> {
-    let groups = counts.iter().flat_map(|&(group, n)| std::iter::repeat_n(group, n));
+    let groups = counts
+        .iter()
+        .flat_map(|&(group, n)| std::iter::repeat_n(group, n));
     let pairs = keys.iter().zip(groups);
     pairs.map(|(key, group)| Expected { key, group }).collect()
 }
@@ -95,7 +97,10 @@ fn locomo_overall_weighs_questions_and_not_categories() {
     let score = locomo(&expected, rows, rules(10)).unwrap();
     assert_eq!(percent(score.overall.score()), "62.14");
     let temporal = &score.categories[&LocomoCategory::Temporal];
-    assert_eq!((temporal.questions(), percent(temporal.score())), (321, "55.51".to_owned()));
+    assert_eq!(
+        (temporal.questions(), percent(temporal.score())),
+        (321, "55.51".to_owned())
+    );
 }
 
 #[test]
@@ -103,21 +108,42 @@ fn categories_have_the_numbers_of_the_release() {
     let numbers: Vec<u8> = LocomoCategory::ALL.iter().map(|c| c.number()).collect();
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
     for category in LocomoCategory::ALL {
-        assert_eq!(LocomoCategory::from_number(category.number()), Some(category));
+        assert_eq!(
+            LocomoCategory::from_number(category.number()),
+            Some(category)
+        );
     }
-    assert_eq!(LocomoCategory::from_number(1), Some(LocomoCategory::MultiHop));
-    assert_eq!(LocomoCategory::from_number(4), Some(LocomoCategory::SingleHop));
-    assert_eq!(LocomoCategory::from_number(0).or(LocomoCategory::from_number(6)), None);
+    assert_eq!(
+        LocomoCategory::from_number(1),
+        Some(LocomoCategory::MultiHop)
+    );
+    assert_eq!(
+        LocomoCategory::from_number(4),
+        Some(LocomoCategory::SingleHop)
+    );
+    assert_eq!(
+        LocomoCategory::from_number(0).or(LocomoCategory::from_number(6)),
+        None
+    );
 }
 
 #[test]
 fn adversarial_questions_are_a_row_of_their_own() {
     let keys = keys(3);
-    let groups = [(LocomoCategory::Temporal, 1), (LocomoCategory::Adversarial, 2)];
+    let groups = [
+        (LocomoCategory::Temporal, 1),
+        (LocomoCategory::Adversarial, 2),
+    ];
     let expected = questions(&keys, &groups);
     let score = floors::abstaining_locomo(&expected).unwrap();
-    assert_eq!((score.overall.questions(), score.overall.score()), (1, Some(0.0)));
-    assert_eq!(score.categories[&LocomoCategory::Adversarial].score(), Some(1.0));
+    assert_eq!(
+        (score.overall.questions(), score.overall.score()),
+        (1, Some(0.0))
+    );
+    assert_eq!(
+        score.categories[&LocomoCategory::Adversarial].score(),
+        Some(1.0)
+    );
 }
 
 const LONGMEMEVAL: [(&str, usize, usize); 6] = [
@@ -130,10 +156,15 @@ const LONGMEMEVAL: [(&str, usize, usize); 6] = [
 ];
 
 fn longmemeval_counts() -> Vec<(LongMemEvalGroup<'static>, usize)> {
-    let groups = LONGMEMEVAL.iter().flat_map(|&(kind, answerable, abstention)| {
-        let (answer, abstain) = (LongMemEvalGroup::new(kind, "1"), LongMemEvalGroup::new(kind, "1_abs"));
-        [(answer, answerable), (abstain, abstention)]
-    });
+    let groups = LONGMEMEVAL
+        .iter()
+        .flat_map(|&(kind, answerable, abstention)| {
+            let (answer, abstain) = (
+                LongMemEvalGroup::new(kind, "1"),
+                LongMemEvalGroup::new(kind, "1_abs"),
+            );
+            [(answer, answerable), (abstain, abstention)]
+        });
     let mut groups: Vec<_> = groups.collect();
     groups.sort_by_key(|(group, _)| group.abstention);
     groups
@@ -174,7 +205,10 @@ fn always_abstaining_gets_longmemevals_thirty_questions() {
     let (keys, counts) = (keys(500), longmemeval_counts());
     let score = floors::abstaining_longmemeval(&questions(&keys, &counts)).unwrap();
     assert_eq!(score.all.score(), Some(0.06));
-    assert_eq!((score.answerable.score(), score.abstention.score()), (Some(0.0), Some(1.0)));
+    assert_eq!(
+        (score.answerable.score(), score.abstention.score()),
+        (Some(0.0), Some(1.0))
+    );
     assert_eq!(percent(score.kinds["multi-session"].score()), "9.02");
 }
 
@@ -186,23 +220,41 @@ fn personamem_is_question_weighted() {
     let score = personamem(&expected, judged(&expected, 1, 2_481), rules(1)).unwrap();
     assert_eq!(percent(score.overall.score()), "49.62");
     assert_eq!(score.scenarios["chat"].score(), Some(0.0));
-    assert_eq!(floors::abstaining_personamem(&expected).unwrap().overall.score(), Some(0.0));
+    assert_eq!(
+        floors::abstaining_personamem(&expected)
+            .unwrap()
+            .overall
+            .score(),
+        Some(0.0)
+    );
 }
 
 /// One question of each task; those before the change are named `b` and the task's number.
-fn episode(outcomes: [(Outcome, Outcome); 6]) -> (Vec<Expected<'static, MemeGroup<'static>>>, Vec<Row<'static>>) {
+fn episode(
+    outcomes: [(Outcome, Outcome); 6],
+) -> (
+    Vec<Expected<'static, MemeGroup<'static>>>,
+    Vec<Row<'static>>,
+) {
     const AFTER: [&str; 6] = ["a0", "a1", "a2", "a3", "a4", "a5"];
     const BEFORE: [&str; 6] = ["b0", "b1", "b2", "b3", "b4", "b5"];
     let mut expected = Vec::new();
     let mut rows = Vec::new();
     for (i, task) in MemeTask::ALL.into_iter().enumerate() {
-        let after = MemeGroup::After { task, partner: task.gated().then_some(BEFORE[i]) };
+        let after = MemeGroup::After {
+            task,
+            partner: task.gated().then_some(BEFORE[i]),
+        };
         for (key, group, outcome) in [
             (BEFORE[i], MemeGroup::Before(task), outcomes[i].0),
             (AFTER[i], after, outcomes[i].1),
         ] {
             expected.push(Expected { key, group });
-            rows.push(Row { key, repetition: 0, outcome });
+            rows.push(Row {
+                key,
+                repetition: 0,
+                outcome,
+            });
         }
     }
     (expected, rows)
@@ -212,7 +264,11 @@ fn episode(outcomes: [(Outcome, Outcome); 6]) -> (Vec<Expected<'static, MemeGrou
 fn memes_gate_holds_for_three_tasks_and_not_for_the_others() {
     let (expected, rows) = episode([(Wrong, Correct); 6]);
     let score = meme(&expected, rows, rules(1)).unwrap();
-    let tasks: Vec<_> = score.tasks.values().map(|c| (c.score(), c.gated())).collect();
+    let tasks: Vec<_> = score
+        .tasks
+        .values()
+        .map(|c| (c.score(), c.gated()))
+        .collect();
     let (open, shut) = ((Some(1.0), 0), (Some(0.0), 1));
     assert_eq!(tasks, [open, open, open, shut, shut, shut]);
     assert_eq!(score.overall, Some(0.5));
@@ -232,7 +288,10 @@ fn an_excluded_answer_excludes_its_partner() {
         (UNPARSED, Wrong),
     ];
     let (expected, rows) = episode(outcomes);
-    let exclude = Rules { policy: Policy::Exclude, ..rules(1) };
+    let exclude = Rules {
+        policy: Policy::Exclude,
+        ..rules(1)
+    };
     let score = meme(&expected, rows.clone(), exclude).unwrap();
     let counted: Vec<usize> = score.tasks.values().map(|cell| cell.counted()).collect();
     assert_eq!(counted, [1, 1, 1, 0, 0, 0]);
@@ -244,18 +303,43 @@ fn an_excluded_answer_excludes_its_partner() {
 #[test]
 fn memes_gate_goes_by_repetition_or_by_majority() {
     let task = MemeTask::Cascade;
-    let after = MemeGroup::After { task, partner: Some("b") };
+    let after = MemeGroup::After {
+        task,
+        partner: Some("b"),
+    };
     let expected = [
-        Expected { key: "b", group: MemeGroup::Before(task) },
-        Expected { key: "a", group: after },
+        Expected {
+            key: "b",
+            group: MemeGroup::Before(task),
+        },
+        Expected {
+            key: "a",
+            group: after,
+        },
     ];
-    let row = |key, repetition, outcome| Row { key, repetition, outcome };
+    let row = |key, repetition, outcome| Row {
+        key,
+        repetition,
+        outcome,
+    };
     let rows = [
-        row("b", 0, Correct), row("b", 1, Correct), row("b", 2, Wrong),
-        row("a", 0, Wrong), row("a", 1, Correct), row("a", 2, Correct),
+        row("b", 0, Correct),
+        row("b", 1, Correct),
+        row("b", 2, Wrong),
+        row("a", 0, Wrong),
+        row("a", 1, Correct),
+        row("a", 2, Correct),
     ];
     let score = |combine| {
-        let score = meme(&expected, rows, Rules { combine, ..rules(3) }).unwrap();
+        let score = meme(
+            &expected,
+            rows,
+            Rules {
+                combine,
+                ..rules(3)
+            },
+        )
+        .unwrap();
         score.tasks[&task].score()
     };
     assert_eq!(score(Combine::Mean), Some(1.0 / 3.0));
@@ -272,18 +356,41 @@ fn memes_gate_goes_by_repetition_or_by_majority() {
 /// percentages; the paper gives the percentages.
 #[test]
 fn memes_overall_weighs_tasks_alike() {
-    let sizes = [(20, 19), (100, 50), (100, 55), (100, 61), (164, 77), (130, 21)];
-    let keys: Vec<(String, String)> = (0..614).map(|i| (format!("b{i}"), format!("a{i}"))).collect();
+    let sizes = [
+        (20, 19),
+        (100, 50),
+        (100, 55),
+        (100, 61),
+        (164, 77),
+        (130, 21),
+    ];
+    let keys: Vec<(String, String)> = (0..614)
+        .map(|i| (format!("b{i}"), format!("a{i}")))
+        .collect();
     let (mut expected, mut rows, mut at) = (Vec::new(), Vec::new(), 0);
     for (task, (n, correct)) in MemeTask::ALL.into_iter().zip(sizes) {
         for i in 0..n {
             let (before, after) = &keys[at];
-            let group = MemeGroup::After { task, partner: Some(before) };
+            let group = MemeGroup::After {
+                task,
+                partner: Some(before),
+            };
             expected.push(Expected { key: after, group });
-            expected.push(Expected { key: before, group: MemeGroup::Before(task) });
+            expected.push(Expected {
+                key: before,
+                group: MemeGroup::Before(task),
+            });
             let outcome = if i < correct { Correct } else { Wrong };
-            rows.push(Row { key: after.as_str(), repetition: 0, outcome });
-            rows.push(Row { key: before.as_str(), repetition: 0, outcome: Correct });
+            rows.push(Row {
+                key: after.as_str(),
+                repetition: 0,
+                outcome,
+            });
+            rows.push(Row {
+                key: before.as_str(),
+                repetition: 0,
+                outcome: Correct,
+            });
             at += 1;
         }
     }
@@ -291,7 +398,10 @@ fn memes_overall_weighs_tasks_alike() {
     assert_eq!(percent(score.overall), "54.02");
     assert_eq!(percent(score.tasks[&MemeTask::Cascade].score()), "46.95");
     assert_eq!(percent(score.tasks[&MemeTask::Absence].score()), "16.15");
-    assert_eq!(floors::abstaining_meme(&expected).unwrap().overall, Some(0.0));
+    assert_eq!(
+        floors::abstaining_meme(&expected).unwrap().overall,
+        Some(0.0)
+    );
 }
 
 /// Equation 6 by hand: AR 0.25, TTL (0.1 + 0.6) / 2, LRU 0.5, CR 0.
@@ -310,20 +420,40 @@ fn memoryagentbench_weighs_redial_as_much_as_five_sources() {
     let mark = |q: &Expected<'_, Source>| Mark::Score(score(q.group));
     let rows: Vec<Row<'_, Mark>> = expected
         .iter()
-        .map(|q| Row { key: q.key, repetition: 0, outcome: mark(q) })
+        .map(|q| Row {
+            key: q.key,
+            repetition: 0,
+            outcome: mark(q),
+        })
         .collect();
     let total = memoryagentbench(&expected, rows.clone(), 1, Policy::CountWrong).unwrap();
     let close = |found: Option<f64>, wanted: f64| (found.unwrap() - wanted).abs() < 1e-12;
-    assert!(close(total.capabilities[&Capability::TestTimeLearning], 0.35));
+    assert!(close(
+        total.capabilities[&Capability::TestTimeLearning],
+        0.35
+    ));
     assert!(close(total.overall, (0.25 + 0.35 + 0.5) / 4.0));
     let floor = floors::abstaining_memoryagentbench(&expected, |key| key == "0").unwrap();
     assert!(close(floor.overall, 0.5 / 4.0 / 4.0));
 
     // A source without questions leaves its capability and the total undefined, not smaller.
-    let without: Vec<_> = expected.iter().copied().filter(|q| q.group != Source::Nlu).collect();
-    let fewer = rows.iter().copied().filter(|row| without.iter().any(|q| q.key == row.key));
+    let without: Vec<_> = expected
+        .iter()
+        .copied()
+        .filter(|q| q.group != Source::Nlu)
+        .collect();
+    let fewer = rows
+        .iter()
+        .copied()
+        .filter(|row| without.iter().any(|q| q.key == row.key));
     let partial = memoryagentbench(&without, fewer, 1, Policy::CountWrong).unwrap();
-    assert_eq!((partial.overall, partial.capabilities[&Capability::TestTimeLearning]), (None, None));
+    assert_eq!(
+        (
+            partial.overall,
+            partial.capabilities[&Capability::TestTimeLearning]
+        ),
+        (None, None)
+    );
 
     let mut odd = rows;
     odd[0].outcome = Mark::Failed;
@@ -331,13 +461,22 @@ fn memoryagentbench_weighs_redial_as_much_as_five_sources() {
     let cell = |policy| {
         let total = memoryagentbench(&expected, odd.clone(), 1, policy).unwrap();
         let cell = total.sources[&Source::LongMemEval];
-        (cell.questions, cell.counted, cell.unparsed, cell.failed, cell.score)
+        (
+            cell.questions,
+            cell.counted,
+            cell.unparsed,
+            cell.failed,
+            cell.score,
+        )
     };
     assert_eq!(cell(Policy::CountWrong), (2, 2, 1, 1, Some(0.0)));
     assert_eq!(cell(Policy::Exclude), (2, 0, 1, 1, None));
     odd[2].outcome = Mark::Score(f64::NAN);
     let error = memoryagentbench(&expected, odd, 1, Policy::Exclude).unwrap_err();
-    assert!(error.to_string().starts_with("question 2 is scored NaN"), "{error}");
+    assert!(
+        error.to_string().starts_with("question 2 is scored NaN"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -347,15 +486,31 @@ fn unparsed_and_failed_stay_in_the_denominator_unless_excluded() {
     let outcomes = [[Correct, UNPARSED], [FAILED, FAILED]];
     let rows = || {
         keys.iter().zip(outcomes).flat_map(|(key, outcomes)| {
-            (0..).zip(outcomes).map(|(repetition, outcome)| Row { key, repetition, outcome })
+            (0..).zip(outcomes).map(|(repetition, outcome)| Row {
+                key,
+                repetition,
+                outcome,
+            })
         })
     };
-    let cell = |policy| locomo(&expected, rows(), Rules { policy, ..rules(2) }).unwrap().overall;
+    let cell = |policy| {
+        locomo(&expected, rows(), Rules { policy, ..rules(2) })
+            .unwrap()
+            .overall
+    };
     let wrong = cell(Policy::CountWrong);
     assert_eq!((wrong.score(), wrong.counted()), (Some(0.25), 2));
     let excluded = cell(Policy::Exclude);
-    assert_eq!((excluded.score(), excluded.counted(), excluded.questions()), (Some(1.0), 1, 2));
-    let tally = Tally { correct: 1, wrong: 0, unparsed: 1, failed: 2 };
+    assert_eq!(
+        (excluded.score(), excluded.counted(), excluded.questions()),
+        (Some(1.0), 1, 2)
+    );
+    let tally = Tally {
+        correct: 1,
+        wrong: 0,
+        unparsed: 1,
+        failed: 2,
+    };
     assert_eq!((wrong.tally(), excluded.tally()), (tally, tally));
 }
 
@@ -363,10 +518,16 @@ fn unparsed_and_failed_stay_in_the_denominator_unless_excluded() {
 fn what_is_incomplete_is_refused_by_name() {
     let keys = keys(2);
     let expected = questions(&keys, &[(LocomoCategory::SingleHop, 2)]);
-    let row = |key, repetition| Row { key, repetition, outcome: Correct };
+    let row = |key, repetition| Row {
+        key,
+        repetition,
+        outcome: Correct,
+    };
     let full = [row("0", 0), row("0", 1), row("1", 0), row("1", 1)];
     let error = |rows: &[Row<'static>]| {
-        locomo(&expected, rows.iter().copied(), rules(2)).unwrap_err().to_string()
+        locomo(&expected, rows.iter().copied(), rules(2))
+            .unwrap_err()
+            .to_string()
     };
     assert_eq!(
         error(&full[..3]),
@@ -374,7 +535,10 @@ fn what_is_incomplete_is_refused_by_name() {
          run"
     );
     let doubled = [full.as_slice(), &full[..1]].concat();
-    assert_eq!(error(&doubled), "repetition 0 of question 0 was judged twice; keep one");
+    assert_eq!(
+        error(&doubled),
+        "repetition 0 of question 0 was judged twice; keep one"
+    );
     let unknown = [full.as_slice(), &[row("7", 0)]].concat();
     assert_eq!(error(&unknown), "question 7 was judged and is not expected");
     let surplus = [full.as_slice(), &[row("1", 2)]].concat();
@@ -385,7 +549,10 @@ fn what_is_incomplete_is_refused_by_name() {
     let none = locomo(&expected, [], rules(0)).unwrap_err();
     assert_eq!(none, AggregateError::NoRepetition);
     let empty = locomo(&[], [], rules(1)).unwrap();
-    assert_eq!((empty.overall.score(), empty.overall.questions()), (None, 0));
+    assert_eq!(
+        (empty.overall.score(), empty.overall.questions()),
+        (None, 0)
+    );
 }
 
 proptest! {

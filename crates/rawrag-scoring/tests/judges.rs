@@ -74,7 +74,10 @@ fn fenced_objects_come_first() {
     // A block of something else is passed over, one that is no object in the end too.
     let second = "```text\nx\n```\n```json\n{\"label\": \"CORRECT\"}\n```";
     assert_eq!(locomo(second), Correct);
-    assert_eq!(locomo("```json\n{\"label\": \"CORRECT\"} done\n```"), Correct);
+    assert_eq!(
+        locomo("```json\n{\"label\": \"CORRECT\"} done\n```"),
+        Correct
+    );
     // What a block selects is final, even if it is no JSON.
     let broken = "```json\n{label}\n``` {\"label\": \"CORRECT\"}";
     assert_eq!(locomo(broken), unparsed(Malformed));
@@ -151,7 +154,10 @@ fn longmemeval_is_judged_by_type_and_abstention() {
     let template = |kind, abstention| Judge::longmemeval(kind, abstention).map(|j| j.template);
     let fact = Some("judge-longmemeval-fact");
     assert_eq!(template("multi-session", false), fact);
-    assert_eq!(template("temporal-reasoning", false), Some("judge-longmemeval-temporal"));
+    assert_eq!(
+        template("temporal-reasoning", false),
+        Some("judge-longmemeval-temporal")
+    );
     let abstention = Some("judge-longmemeval-abstention");
     assert_eq!(template("temporal-reasoning", true), abstention);
     assert_eq!(template("abstention", true), None);
@@ -185,13 +191,17 @@ fn a_deletion_that_is_acknowledged_and_revealed_is_wrong() {
     let half = "{\"acknowledged\": false}";
     assert_eq!(MEME_DELETION.grade(Reply::Whole(half)), unparsed(NoLabel));
     let text = "{\"acknowledged\": true, \"revealed\": \"no\"}";
-    assert_eq!(MEME_DELETION.grade(Reply::Whole(text)), unparsed(OtherLabel));
+    assert_eq!(
+        MEME_DELETION.grade(Reply::Whole(text)),
+        unparsed(OtherLabel)
+    );
 }
 
 #[test]
 fn sufficiency_is_the_truth_value_and_support_is_beside_it() {
     let read = |text| sufficiency(Reply::Whole(text));
-    let answer = read("{\"answerable\": true, \"support\": \"partial\", \"notes\": \"x\"}").unwrap();
+    let answer =
+        read("{\"answerable\": true, \"support\": \"partial\", \"notes\": \"x\"}").unwrap();
     assert!(answer.answerable);
     assert_eq!(answer.support, Some(Support::Partial));
     let other = read("{\"answerable\": false, \"support\": \"some\"}").unwrap();
@@ -220,7 +230,10 @@ fn a_path_without_its_result_is_refused() {
     assert_eq!(coverage(false, true), Ok(Coverage::Result));
     assert_eq!(coverage(false, false), Ok(Coverage::Neither));
     let short = reply(true, true).replace("\"linked\": true, ", "");
-    assert_eq!(audit(Reply::Whole(&short)), Err(Ungraded::Unparsed(NoLabel)));
+    assert_eq!(
+        audit(Reply::Whole(&short)),
+        Err(Ungraded::Unparsed(NoLabel))
+    );
 }
 
 /// By hand: recall 3 of 4, precision 1 of 2, so 2 * 0.375 / 1.25.
@@ -230,10 +243,16 @@ fn a_summary_is_scored_by_its_three_counts() {
         let [fluency, recall, precision] = [fluency, recall, precision].map(Reply::Whole);
         Summary::read(fluency, recall, precision, 4)
     };
-    let (recall, precision) = ("{\"supported\": 3}", "{\"supported\": 5, \"sentences\": 10}");
+    let (recall, precision) = (
+        "{\"supported\": 3}",
+        "{\"supported\": 5, \"sentences\": 10}",
+    );
     let score = read("{\"fluency\": 1}", recall, precision).unwrap().score();
     assert!((score - 0.6).abs() < 1e-12);
-    assert_eq!(read("{\"fluency\": 0}", recall, precision).unwrap().score(), 0.0);
+    assert_eq!(
+        read("{\"fluency\": 0}", recall, precision).unwrap().score(),
+        0.0
+    );
     let none = "{\"supported\": 0, \"sentences\": 10}";
     let nothing = read("{\"fluency\": 1}", "{\"supported\": 0}", none).unwrap();
     assert_eq!(nothing.score(), 0.0);
@@ -252,7 +271,11 @@ fn a_summary_is_scored_by_its_three_counts() {
 #[test]
 fn every_judge_names_a_prompt_whose_contract_names_its_keys() {
     let set = PromptSet::builtin();
-    let kinds = ["multi-session", "single-session-preference", "temporal-reasoning"];
+    let kinds = [
+        "multi-session",
+        "single-session-preference",
+        "temporal-reasoning",
+    ];
     let longmemeval = kinds.iter().chain(&["knowledge-update"]).flat_map(|kind| {
         [false, true].map(|abstention| Judge::longmemeval(kind, abstention).unwrap())
     });
