@@ -339,10 +339,6 @@ pub fn check(report: &Report) -> Vec<Deviation> {
                 let what = format!("questions of type {kind}");
                 check.count(&what, 2 * totals.conversations, *found);
             }
-            if totals.conversations == 1 && totals.messages > 1_000 {
-                let what = "messages (the Raw-RAG paper's chat of 1M tokens)";
-                check.count(what, 1_710, totals.messages);
-            }
         }
         Benchmark::LongMtBenchPlus => {
             check.count("conversations", 11, totals.conversations);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use crate::corpus::releases::{RELEASES, Release, check, release};
+use crate::corpus::synthetic::{self, Recipe, RecipeError};
 use crate::corpus::{Format, LoadError, read};
 
 use super::Weights;
@@ -36,6 +37,14 @@ pub(super) enum Command {
         /// Where to put them
         #[arg(long, value_name = "DIR", default_value = "data/benchmarks")]
         to: PathBuf,
+    },
+    /// Make synthetic histories with questions, of which the truth is known by construction
+    Generate {
+        /// The recipe's TOML file
+        recipe: PathBuf,
+        /// The folder to fill, which holds no history yet
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
     },
 }
 
@@ -87,6 +96,17 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
             };
             let folder = to.join(release.key);
             fetch(release, &source, &folder, &mut out)
+        }
+        Command::Generate { recipe, out: to } => {
+            let wrong = |error: &dyn std::fmt::Display| {
+                Failure::Input(format!("{}: {error}", recipe.display()).into())
+            };
+            let text = fs::read_to_string(&recipe).map_err(|error| wrong(&error))?;
+            let made: Recipe = text.parse().map_err(|error: RecipeError| wrong(&error))?;
+            let count = |text: &str| crate::chunking::Encoding::Cl100kBase.count(text);
+            synthetic::write(&made, &count, &to)?;
+            let report = read::<LoadError>(&to, None, |_| Ok(()))?;
+            Ok(writeln!(out, "{}\n{report}", to.display())?)
         }
     }
 }
