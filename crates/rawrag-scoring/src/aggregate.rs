@@ -504,19 +504,20 @@ impl Source {
             Self::LongMemEval | Self::EventQa | Self::RulerQa1 | Self::RulerQa2 => {
                 Capability::AccurateRetrieval
             }
-            Self::ReDial => Capability::TestTimeLearning,
-            _ if self.in_context() => Capability::TestTimeLearning,
+            Self::Banking77
+            | Self::Clinc150
+            | Self::Nlu
+            | Self::TrecCoarse
+            | Self::TrecFine
+            | Self::ReDial => Capability::TestTimeLearning,
             Self::DetectiveQa | Self::InfBench => Capability::LongRangeUnderstanding,
-            _ => Capability::ConflictResolution,
+            Self::FactSingleHop | Self::FactMultiHop => Capability::ConflictResolution,
         }
     }
 
     /// Whether it is one of the five sources of in-context classification.
     pub fn in_context(self) -> bool {
-        matches!(
-            self,
-            Self::Banking77 | Self::Clinc150 | Self::Nlu | Self::TrecCoarse | Self::TrecFine
-        )
+        self.capability() == Capability::TestTimeLearning && self != Self::ReDial
     }
 }
 

@@ -50,7 +50,7 @@ fn judged<'a, G>(
 }
 
 fn percent(score: Option<f64>) -> String {
-    format!("{:.2}", 100.0 * score.unwrap())
+    score.map_or("-".to_owned(), |score| format!("{:.2}", 100.0 * score))
 }
 
 const LOCOMO_COUNTS: [(LocomoCategory, usize); 4] = [
