@@ -24,8 +24,8 @@ pub struct BertScore {
 /// piece of the other text whose cosine is highest. The number belongs to the encoder whose vectors
 /// these are and to its layer, and has to be named with them; nothing is rescaled to a baseline.
 ///
-/// `None` when either text has no piece, when the shapes do not fit one another, or when all
-/// weights of a text are 0.
+/// `None` when either text has no piece, when the shapes do not fit one another, or when the weights
+/// of a text are all 0, or one is negative or not finite.
 pub fn bert_score(answer: WordVectors<'_>, gold: WordVectors<'_>) -> Option<BertScore> {
     if answer.dimension != gold.dimension {
         return None;
@@ -81,6 +81,9 @@ impl WordVectors<'_> {
         let Some(weights) = self.weights else {
             return Some(best.iter().sum::<f64>() / best.len() as f64);
         };
+        if weights.iter().any(|w| !w.is_finite() || *w < 0.0) {
+            return None;
+        }
         let total: f64 = weights.iter().map(|&w| f64::from(w)).sum();
         let sum = best
             .iter()

@@ -68,9 +68,7 @@ pub fn choice_letter(reply: &str, options: u8) -> Option<char> {
     }
     let tokens: Vec<&str> = words(reply).collect();
     let announced = tokens.iter().enumerate().filter_map(|(i, token)| {
-        let word = token
-            .trim_matches(|c: char| !c.is_alphanumeric())
-            .to_ascii_lowercase();
+        let word = plain_word(token);
         if !matches!(word.as_str(), "answer" | "option" | "choice") {
             return None;
         }
@@ -83,9 +81,14 @@ pub fn choice_letter(reply: &str, options: u8) -> Option<char> {
         let next = *rest.first()?;
         let alone = next.chars().count() == 1;
         // Without a mark, a lower-case letter is a word, and so may a capital A be.
-        let is_word =
-            next.chars().all(char::is_lowercase) || (next == "A" && !colon && rest.len() > 1);
-        bare(next).filter(|_| !(alone && is_word))
+        let goes_on = |word: &&str| {
+            !matches!(
+                plain_word(word).as_str(),
+                "because" | "since" | "as" | "for" | "and"
+            )
+        };
+        let article = next == "A" && word == "answer" && !colon && rest.get(1).is_some_and(goes_on);
+        bare(next).filter(|_| !(alone && (next.chars().all(char::is_lowercase) || article)))
     });
     if let Some(found) = one(announced) {
         return found;
@@ -97,11 +100,24 @@ pub fn choice_letter(reply: &str, options: u8) -> Option<char> {
     {
         return Some(found);
     }
-    let bracketed = reply.split('(').skip(1).filter_map(|part| {
+    let parts: Vec<&str> = reply.split('(').collect();
+    let bracketed = parts.windows(2).filter_map(|pair| {
+        let [before, part] = pair else { return None };
+        let negated = words(before).last().is_some_and(|word| {
+            let word = word.to_ascii_lowercase();
+            word == "not" || word.ends_with("n't")
+        });
         let (inside, _) = part.split_once(')')?;
-        letter(inside.trim())
+        letter(inside.trim()).filter(|_| !negated)
     });
     one(bracketed).flatten()
+}
+
+/// A token in lower case, without the marks around it.
+fn plain_word(token: &str) -> String {
+    token
+        .trim_matches(|c: char| !c.is_alphanumeric())
+        .to_ascii_lowercase()
 }
 
 /// `None` without any letter, `Some(None)` where they contradict one another.
@@ -112,25 +128,31 @@ fn one(letters: impl Iterator<Item = char>) -> Option<Option<char>> {
     Some(found.next().is_none().then_some(first))
 }
 
-/// The number of a class that a reply gives: the number behind the last *label*, else the only
-/// number in the reply. `None` where there is none or several.
+/// The number of a class that a reply gives: the reply is a number and marks around it, or a number
+/// follows the word *label* (`label: 7`, `the label is 7`) and no other number stands behind it.
+/// `None` otherwise: a number in prose is no label, nor is a negative one.
 pub fn label_number(reply: &str) -> Option<u64> {
-    let numbers = |text: &str| -> Vec<Option<u64>> {
-        text.split(|c: char| !c.is_ascii_digit())
-            .filter(|digits| !digits.is_empty())
-            .map(|digits| digits.parse().ok())
-            .collect()
+    let number = |token: &str| {
+        let digits = token.trim_matches(|c: char| !c.is_alphanumeric() && c != '-');
+        let whole = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        whole.then(|| digits.parse().ok()).flatten()
     };
-    let lower = reply.to_ascii_lowercase();
-    if let Some((_, behind)) = lower.rsplit_once("label")
-        && let Some(first) = numbers(behind).first()
-    {
-        return *first;
+    if let Some(found) = number(reply.trim()) {
+        return Some(found);
     }
-    match numbers(&lower)[..] {
-        [number] => number,
-        _ => None,
-    }
+    let spaced = reply.replace([':', '='], " ");
+    let tokens: Vec<&str> = words(&spaced).collect();
+    let at = tokens
+        .iter()
+        .rposition(|token| plain_word(token) == "label")?;
+    let behind = tokens.get(at + 1..)?;
+    let behind = match behind.first() {
+        Some(&"is") => behind.get(1..)?,
+        _ => behind,
+    };
+    let (first, rest) = behind.split_first()?;
+    let other = |token: &&str| token.bytes().any(|b| b.is_ascii_digit());
+    number(first).filter(|_| !rest.iter().any(other))
 }
 
 /// Share of the gold titles among the first `k` recommended ones. Titles are compared in lower
@@ -235,6 +257,11 @@ mod tests {
             ("E", None),
             ("", None),
             ("option C", Some('C')),
+            ("Option B is wrong, option A is right", None),
+            ("The answer is A because it fits", Some('A')),
+            ("The answer is not (B)", None),
+            ("Not (A)", None),
+            ("Final Answer: [D]", Some('D')),
         ];
         for (reply, letter) in cases {
             assert_eq!(choice_letter(reply, 4), letter, "{reply}");
@@ -250,6 +277,13 @@ mod tests {
             ("Of 77 classes, label 12", Some(12)),
             ("3 or 4", None),
             ("none", None),
+            ("(42).", Some(42)),
+            ("the label is 5.", Some(5)),
+            ("The labels are 3 and 4", None),
+            ("label: 5 or 6", None),
+            ("I can't label this; there are 77 classes", None),
+            ("unlabelled 5", None),
+            ("label: -5", None),
             ("label: 99999999999999999999999", None),
         ];
         for (reply, number) in cases {
