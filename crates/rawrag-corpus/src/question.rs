@@ -35,6 +35,9 @@ pub enum Benchmark {
     LongMtBenchPlus,
     /// A history of the user's own: chat JSONL or an exported archive.
     Own,
+    /// Made by a generator ([`synthetic`](crate::synthetic)): no benchmark's data. The source
+    /// names the family of tasks.
+    Synthetic,
 }
 
 impl Benchmark {
@@ -49,6 +52,7 @@ impl Benchmark {
             Self::Beam => "beam",
             Self::LongMtBenchPlus => "long-mt-bench-plus",
             Self::Own => "own",
+            Self::Synthetic => "synthetic",
         }
     }
 }
@@ -109,7 +113,8 @@ pub enum Gold {
         /// The answer that two such items carry beside their lure.
         answer: Option<Answer>,
     },
-    /// The history does not hold the answer and saying so is right (LongMemEval `_abs`).
+    /// The history does not hold the answer and saying so is right (LongMemEval `_abs`;
+    /// MEME's Del and Abs after the change).
     Abstention {
         /// The file's own account of why it cannot be answered.
         explanation: String,

@@ -1,16 +1,25 @@
 //! Readers of history files.
 
+mod beam;
 mod chat_jsonl;
 mod chatgpt;
 mod elements;
 mod locomo;
+mod long_mt_bench;
 mod longmemeval;
+mod meme;
+mod memoryagentbench;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod personamem;
+mod python;
 mod sessions;
+mod synthetic;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -18,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
 use crate::hash::{ContentHasher, known_release};
+use crate::meme::Annotated;
 use crate::report::{Notes, Oddity, Report, Totals};
 use crate::{Answer, Benchmark, Conversation, ConversationId, Question};
 use elements::{Elements, Place, WRONG_FILE};
@@ -53,6 +63,33 @@ use elements::{Elements, Place, WRONG_FILE};
 /// # ChatGPT
 /// `conversations.json` of an export: the branch that ends at `current_node`, messages of user and
 /// assistant only, dates in UTC with offset 0, a session for each calendar day.
+///
+/// # BEAM
+/// A chat is a folder with `chat.json` and `probing_questions/probing_questions.json`; a folder of
+/// such folders is read in the order of their numbers. Each batch is a session; a chat of 10M tokens
+/// is the batches of its plans. Rubrics are kept point by point; `abstention` questions are
+/// [`Gold::Abstention`](crate::Gold::Abstention). Real chats of 100K and 1M tokens have exercised
+/// this reader, one of 10M has not.
+///
+/// # MemoryAgentBench
+/// The four splits as JSON, JSON lines or (feature `parquet`) Parquet, one or all in a folder. A
+/// context becomes ingestion units: the dated sessions of its LongMemEval source, the numbered facts
+/// of FactConsolidation, else pieces of at most 4,096 tokens (o200k_base) that end where a sentence
+/// or a labelled example does. A question's source is the release's `metadata.source`. No real file
+/// has exercised this reader.
+///
+/// # PersonaMem
+/// PersonaMem-v2's `benchmark.csv` with the 32k histories it links to, or the release's folder.
+/// System messages are left out. Options are in an order of their own, the same in every run, since
+/// the release has none but the right reply first. No real file has exercised this reader.
+///
+/// # Long-MT-Bench+
+/// Rows of `sessions`, `questions`, `answers` and `conversation_id`, as JSON, JSON lines or (feature
+/// `parquet`) Parquet. No real file has exercised this reader.
+///
+/// # LongMemEval
+/// S, M and oracle have one layout; they differ in the number of sessions. Real S and oracle
+/// questions have exercised the reader, M has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
@@ -64,6 +101,18 @@ pub enum Format {
     ChatJsonl,
     /// `conversations.json` of a ChatGPT export: an array of conversations.
     Chatgpt,
+    /// MEME's release: an array of episodes.
+    Meme,
+    /// Chat JSONL made by [`synthetic`](crate::synthetic), told by its conversation ids.
+    Synthetic,
+    /// BEAM's release: a folder a chat.
+    Beam,
+    /// MemoryAgentBench's release: rows of a context and its questions.
+    Memoryagentbench,
+    /// PersonaMem-v2's release: `benchmark.csv` and the histories it links to.
+    Personamem,
+    /// Long-MT-Bench+: rows of sessions and their questions.
+    LongMtBenchPlus,
 }
 
 /// One conversation and the questions about it.
@@ -84,8 +133,8 @@ pub struct Loaded {
     pub report: Report,
 }
 
-/// Loads a file, or a folder that holds `history.jsonl`. The format is told from the content
-/// unless named.
+/// Loads a file, or a folder: one that holds `history.jsonl`, BEAM chats, the splits of
+/// MemoryAgentBench or PersonaMem's release. The format is told from the content unless named.
 ///
 /// # Errors
 /// [`LoadError`]: the file cannot be read, is in no known format, is damaged, or holds something
@@ -109,21 +158,15 @@ pub fn read<E: From<LoadError>>(
     format: Option<Format>,
     mut each: impl FnMut(Entry) -> Result<(), E>,
 ) -> Result<Report, E> {
-    let file = history_file(path)?;
-    let failed = |source| LoadError::Read {
-        file: file.clone(),
-        source,
-    };
-    let mut input = BufReader::with_capacity(1 << 16, File::open(&file).map_err(failed)?);
+    let mut files = history_files(path)?;
     let format = match format {
         Some(format) => format,
-        None => {
-            let format = detect(&file, &mut input)?;
-            input.rewind().map_err(failed)?;
-            format
-        }
+        None => detect(path, &files)?,
     };
-    let mut entries = Entries::new(format, &file, input)?;
+    if format == Format::Beam {
+        files = beam::chats(path);
+    }
+    let mut entries = Entries::new(format, path, &files)?;
     let mut notes = Notes::default();
     let mut totals = Totals::default();
     let mut hasher = ContentHasher::new(format.benchmark());
@@ -143,7 +186,7 @@ pub fn read<E: From<LoadError>>(
         each(entry)?;
     }
     if totals.messages == 0 {
-        let place = Place::whole(&file);
+        let place = Place::whole(files.first().map_or(path, PathBuf::as_path));
         return Err(place
             .error(
                 "",
@@ -162,28 +205,69 @@ pub fn read<E: From<LoadError>>(
     })
 }
 
-/// The file that `path` means, which may be the folder that it is in.
-fn history_file(path: &Path) -> Result<PathBuf, LoadError> {
+/// The files that `path` means, which may be the folder that they are in. For BEAM that is the
+/// folder itself, whose chats are folders.
+fn history_files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     if !path.is_dir() {
-        return Ok(path.to_owned());
+        return Ok(vec![path.to_owned()]);
     }
-    let file = path.join(HISTORY);
-    if file.exists() {
-        return Ok(file);
+    for name in [HISTORY, personamem::QUESTIONS] {
+        let file = path.join(name);
+        if file.exists() {
+            return Ok(vec![file]);
+        }
     }
-    let problem = format!("the folder holds no {HISTORY}");
+    if !beam::chats(path).is_empty() {
+        return Ok(vec![path.to_owned()]);
+    }
+    for folder in [path.to_owned(), path.join("data")] {
+        let splits = memoryagentbench::splits(&folder);
+        if !splits.is_empty() {
+            return Ok(splits);
+        }
+    }
+    let problem = format!(
+        "the folder holds no {HISTORY}, no BEAM chat, no split of MemoryAgentBench and no \
+         {} of PersonaMem",
+        personamem::QUESTIONS
+    );
     Err(Place::whole(path).error("", problem, "give the history file itself"))
+}
+
+/// The episodes of a file or folder from which these entries were read as `format`.
+pub(crate) fn episodes(
+    path: &Path,
+    format: Format,
+    entries: Vec<Entry>,
+) -> Result<Vec<Annotated>, LoadError> {
+    let files = history_files(path)?;
+    let file = files.first().map_or(path, PathBuf::as_path);
+    match format {
+        Format::Meme => meme::episodes(file),
+        Format::Synthetic => synthetic::episodes(file, entries),
+        _ => Err(Place::whole(file).error(
+            "",
+            format!("it was read as {format}, which knows no episodes"),
+            "give a MEME release or a folder of synthetic episodes",
+        )),
+    }
 }
 
 /// The file that a folder is read for.
 const HISTORY: &str = "history.jsonl";
 
 impl Format {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 10] = [
         Self::Locomo,
         Self::Longmemeval,
         Self::ChatJsonl,
         Self::Chatgpt,
+        Self::Meme,
+        Self::Synthetic,
+        Self::Beam,
+        Self::Memoryagentbench,
+        Self::Personamem,
+        Self::LongMtBenchPlus,
     ];
 
     /// The name used on the command line and in records.
@@ -193,6 +277,12 @@ impl Format {
             Self::Longmemeval => "longmemeval",
             Self::ChatJsonl => "chat-jsonl",
             Self::Chatgpt => "chatgpt",
+            Self::Meme => "meme",
+            Self::Synthetic => "synthetic",
+            Self::Beam => "beam",
+            Self::Memoryagentbench => "memoryagentbench",
+            Self::Personamem => "personamem",
+            Self::LongMtBenchPlus => "long-mt-bench-plus",
         }
     }
 
@@ -202,6 +292,12 @@ impl Format {
             Self::Locomo => Benchmark::Locomo,
             Self::Longmemeval => Benchmark::Longmemeval,
             Self::ChatJsonl | Self::Chatgpt => Benchmark::Own,
+            Self::Meme => Benchmark::Meme,
+            Self::Synthetic => Benchmark::Synthetic,
+            Self::Beam => Benchmark::Beam,
+            Self::Memoryagentbench => Benchmark::Memoryagentbench,
+            Self::Personamem => Benchmark::Personamem,
+            Self::LongMtBenchPlus => Benchmark::LongMtBenchPlus,
         }
     }
 }
@@ -214,7 +310,9 @@ impl fmt::Display for Format {
 
 /// A name that is no format's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no format is called {0:?}; the formats are locomo, longmemeval, chat-jsonl and chatgpt")]
+#[error(
+    "no format is called {0:?}; the formats are locomo, longmemeval, chat-jsonl, chatgpt, meme, synthetic, beam, memoryagentbench, personamem and long-mt-bench-plus"
+)]
 pub struct UnknownFormat(pub String);
 
 impl FromStr for Format {
@@ -228,14 +326,29 @@ impl FromStr for Format {
     }
 }
 
-const KNOWN: &str = "name the format, or give a LoCoMo release, a LongMemEval release, chat \
-                     JSONL (one message a line: conversation, speaker, text) or a ChatGPT \
-                     conversations.json";
+const KNOWN: &str = "name the format, or give the release of a benchmark (LoCoMo, LongMemEval, \
+                     MEME, MemoryAgentBench, PersonaMem-v2, BEAM, Long-MT-Bench+), chat JSONL (one \
+                     message a line: conversation, speaker, text) or a ChatGPT conversations.json";
 
-/// Tells the format from the fields of the first object in the file.
-fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, LoadError> {
+/// Tells the format from the layout of the folder, or the fields of the first object in the file.
+fn detect(path: &Path, files: &[PathBuf]) -> Result<Format, LoadError> {
+    let [file] = files else {
+        // Only the splits of MemoryAgentBench are several.
+        return Ok(Format::Memoryagentbench);
+    };
+    if file.is_dir() {
+        return Ok(Format::Beam);
+    }
     let place = Place::whole(file);
-    let (array, keys) = elements::first_keys(file, input)?;
+    let mut input = open(file)?;
+    let begins = elements::fill(file, &mut input)?;
+    let (array, keys) = if begins.starts_with(PARQUET) {
+        (false, Some(parquet_columns(path, file)?))
+    } else if first_line(begins).is_some_and(personamem::is_header) {
+        return Ok(Format::Personamem);
+    } else {
+        elements::first_keys(file, &mut input)?
+    };
     let Some(keys) = keys else {
         // A torn or damaged first line, about which its reader says more.
         return Ok(Format::ChatJsonl);
@@ -253,6 +366,17 @@ fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, Load
         true if has("haystack_sessions") => Ok(Format::Longmemeval),
         true if has("mapping") => Ok(Format::Chatgpt),
         true if has("qa") && has("conversation") => Ok(Format::Locomo),
+        true if has("before_questions") && has("after_questions") => Ok(Format::Meme),
+        false if has("before_questions") && has("after_questions") => Err(place.error(
+            "",
+            "this is a single MEME episode, as unpacked from the release",
+            "give the release file, an array of episodes",
+        )),
+        false if synthetic::begins(file, &mut input)? => Ok(Format::Synthetic),
+        true if has("turns") && has("batch_number") => Ok(Format::Beam),
+        true if keys.iter().all(|key| key.starts_with("plan")) => Ok(Format::Beam),
+        _ if has("context") && has("questions") && has("metadata") => Ok(Format::Memoryagentbench),
+        _ if has("sessions") && has("questions") && has("answers") => Ok(Format::LongMtBenchPlus),
         false if has("speaker") || has("text") || has("conversation") => Ok(Format::ChatJsonl),
         _ => {
             let what = if array {
@@ -267,40 +391,159 @@ fn detect(file: &Path, input: &mut (impl BufRead + Seek)) -> Result<Format, Load
     }
 }
 
-/// The entries of a file, one after the other.
-enum Entries<'a> {
-    Lines(Box<chat_jsonl::Conversations<'a>>),
-    Array(Elements<'a, BufReader<File>>, ReadElement),
+/// What a Parquet file begins with.
+const PARQUET: &[u8] = b"PAR1";
+
+#[cfg(feature = "parquet")]
+fn parquet_columns(_: &Path, file: &Path) -> Result<Vec<String>, LoadError> {
+    parquet::columns(file)
 }
 
-/// Makes an entry of one element of an array; `None` where the element holds nothing.
-type ReadElement = fn(&str, &Place<'_>, &mut Notes) -> Result<Option<Entry>, LoadError>;
+#[cfg(not(feature = "parquet"))]
+fn parquet_columns(path: &Path, _: &Path) -> Result<Vec<String>, LoadError> {
+    Err(no_parquet(path))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn no_parquet(path: &Path) -> LoadError {
+    Place::whole(path).error(
+        "",
+        "this build does not read Parquet",
+        "build with `--features parquet`, or give the rows as JSON lines",
+    )
+}
+
+/// The text ahead of the first line's end, where it is text.
+fn first_line(begins: &[u8]) -> Option<&str> {
+    let begins = begins.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(begins);
+    let line = begins.split(|&byte| byte == b'\n').next()?;
+    std::str::from_utf8(line).ok()
+}
+
+fn open(file: &Path) -> Result<BufReader<File>, LoadError> {
+    let opened = File::open(file).map_err(|source| LoadError::Read {
+        file: file.to_owned(),
+        source,
+    })?;
+    Ok(BufReader::with_capacity(1 << 16, opened))
+}
+
+/// The entries of a file, or of several, one after the other.
+enum Entries<'a> {
+    Lines(Box<chat_jsonl::Conversations<'a>>),
+    Synthetic(Box<chat_jsonl::Conversations<'a>>),
+    Rows {
+        /// The files that come next.
+        files: std::slice::Iter<'a, PathBuf>,
+        rows: Rows<'a>,
+        read: ReadRow,
+        /// Whether the rows may be JSON lines.
+        or_lines: bool,
+    },
+    Histories(personamem::Histories<'a>),
+    Chats(std::slice::Iter<'a, PathBuf>),
+}
+
+/// The objects of one file.
+enum Rows<'a> {
+    Json(Elements<'a, BufReader<File>>),
+    #[cfg(feature = "parquet")]
+    Parquet(Box<parquet::Rows<'a>>),
+}
+
+/// Makes an entry of one object; `None` where it holds nothing.
+type ReadRow = Box<dyn FnMut(&str, &Place<'_>, &mut Notes) -> Result<Option<Entry>, LoadError>>;
 
 impl<'a> Entries<'a> {
-    fn new(format: Format, file: &'a Path, input: BufReader<File>) -> Result<Self, LoadError> {
-        let read_element: ReadElement = match format {
-            Format::Locomo => locomo::entry,
-            Format::Longmemeval => longmemeval::entry,
-            Format::Chatgpt => chatgpt::entry,
+    fn new(format: Format, path: &'a Path, files: &'a [PathBuf]) -> Result<Self, LoadError> {
+        let first = files.first().map_or(path, PathBuf::as_path);
+        let mut memoryagentbench = memoryagentbench::Rows::default();
+        let (read, or_lines): (ReadRow, bool) = match format {
+            Format::Locomo => (Box::new(locomo::entry), false),
+            Format::Longmemeval => (Box::new(longmemeval::entry), false),
+            Format::Chatgpt => (Box::new(chatgpt::entry), false),
+            Format::LongMtBenchPlus => (Box::new(long_mt_bench::entry), true),
+            Format::Memoryagentbench => (
+                Box::new(move |json, place, notes| memoryagentbench.entry(json, place, notes)),
+                true,
+            ),
+            Format::Personamem => {
+                return Ok(Self::Histories(personamem::Histories::new(first)?));
+            }
+            Format::Beam => return Ok(Self::Chats(files.iter())),
             Format::ChatJsonl => {
-                let lines = chat_jsonl::Conversations::new(file, input)?;
+                let lines = chat_jsonl::Conversations::new(first, open(first)?)?;
                 return Ok(Self::Lines(Box::new(lines)));
             }
+            Format::Synthetic => {
+                let lines = chat_jsonl::Conversations::new(first, open(first)?)?;
+                return Ok(Self::Synthetic(Box::new(lines)));
+            }
+            Format::Meme => (Box::new(meme::entry), false),
         };
-        Ok(Self::Array(Elements::new(file, input), read_element))
+        Ok(Self::Rows {
+            rows: Rows::open(first, or_lines)?,
+            files: files.get(1..).unwrap_or_default().iter(),
+            read,
+            or_lines,
+        })
     }
 
     fn next(&mut self, notes: &mut Notes) -> Result<Option<(Entry, Place<'a>)>, LoadError> {
         match self {
-            Self::Lines(conversations) => conversations.next(notes),
-            Self::Array(elements, read_element) => {
-                while let Some((json, place)) = elements.next()? {
-                    if let Some(entry) = read_element(json, &place, notes)? {
+            Self::Lines(conversations) => {
+                let next = conversations.next(notes)?;
+                next.map(synthetic::refuse).transpose()
+            }
+            Self::Synthetic(conversations) => {
+                let next = conversations.next(notes)?;
+                next.map(synthetic::label).transpose()
+            }
+            Self::Histories(histories) => histories.next(notes),
+            Self::Chats(folders) => match folders.next() {
+                Some(folder) => Ok(Some((beam::entry(folder, notes)?, Place::whole(folder)))),
+                None => Ok(None),
+            },
+            Self::Rows {
+                files,
+                rows,
+                read,
+                or_lines,
+            } => loop {
+                while let Some((json, place)) = rows.next()? {
+                    if let Some(entry) = read(json, &place, notes)? {
                         return Ok(Some((entry, place)));
                     }
                 }
-                Ok(None)
-            }
+                match files.next() {
+                    Some(file) => *rows = Rows::open(file, *or_lines)?,
+                    None => return Ok(None),
+                }
+            },
+        }
+    }
+}
+
+impl<'a> Rows<'a> {
+    fn open(file: &'a Path, or_lines: bool) -> Result<Self, LoadError> {
+        let mut input = open(file)?;
+        if or_lines && elements::fill(file, &mut input)?.starts_with(PARQUET) {
+            #[cfg(feature = "parquet")]
+            return Ok(Self::Parquet(Box::new(parquet::Rows::new(file)?)));
+            #[cfg(not(feature = "parquet"))]
+            return Err(no_parquet(file));
+        }
+        Ok(Self::Json(match or_lines {
+            true => Elements::or_lines(file, input),
+            false => Elements::new(file, input),
+        }))
+    }
+
+    fn next(&mut self) -> Result<Option<(&str, Place<'a>)>, LoadError> {
+        match self {
+            Self::Json(elements) => elements.next(),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(rows) => rows.next(),
         }
     }
 }

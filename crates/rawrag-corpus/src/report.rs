@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::hash::ContentHash;
 use crate::read::{Entry, Format};
-use crate::{Benchmark, Kind};
+use crate::{Benchmark, Gold, Kind, Phase};
 
 /// What a reader found: how much, which content, and everything odd in it.
 ///
@@ -35,6 +35,15 @@ pub struct Totals {
     pub messages: u64,
     /// Questions, by kind.
     pub questions: BTreeMap<Kind, u64>,
+    /// Those of them that are to be abstained from, by kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub abstentions: BTreeMap<Kind, u64>,
+    /// Questions by phase, where they have one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub phases: BTreeMap<Phase, u64>,
+    /// Questions by the data source inside the benchmark, where they name one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, u64>,
 }
 
 /// The findings of one kind.
@@ -106,6 +115,24 @@ oddities! {
     MessageOfSystem: "system message or hidden message: left out",
     MessageOfTool: "tool call, tool result or reasoning: left out",
     MessageWithoutText: "message that holds no text: left out",
+    CountWrong: "count or list of positions that is not that of the content: the content is kept",
+    RootDisagrees: "root change that is not what its entity says: the root change is kept",
+    StatementUnplaced: "annotated fact whose message is not named or not there: kept, with its session alone",
+    ValueUnsaid: "annotated fact whose message does not say the value word for word: kept",
+    GoldDisagrees: "gold answer that does not hold the values annotated for it: both are kept",
+    CutoffDisagrees: "questions whose date and place show different sessions: both are kept",
+    EvidenceAmbiguous: "reference to a message id that several messages have: kept as written, unresolved",
+    ContextNotSessions: "context of chats that is not written as dated sessions: cut like any other text, without dates",
+    FactHeader: "line ahead of the first numbered fact: left out",
+    IdealRepeated: "second field that holds up a good reply: the first is kept",
+    KindUnknown: "type of question that the release does not have: kept under its name",
+    OptionsRepeated: "option that stands twice among a question's options: kept",
+    PersonaMessage: "system message that describes the persona: left out",
+    PlanMark: "message that ends with the mark of the plan it was made from: kept as written",
+    QuestionIdRepeated: "question id used more than once in a conversation: the later ones are given a number",
+    QuestionsAbsent: "conversation without a file of questions: kept, with none",
+    RubricNotList: "rubric that is one string: read as its only point",
+    SpeakerUnmarked: "turn that names no speaker: kept whole, under its own name",
     PartNotText: "image, file or other part that is not text: left out of its message",
 }
 
@@ -127,12 +154,25 @@ impl Totals {
         self.sessions += entry.conversation.sessions.len() as u64;
         self.messages += entry.conversation.message_count() as u64;
         for question in &entry.questions {
-            match self.questions.get_mut(&question.kind) {
-                Some(count) => *count += 1,
-                None => {
-                    self.questions.insert(question.kind.clone(), 1);
-                }
+            count(&mut self.questions, &question.kind);
+            if matches!(question.gold, Some(Gold::Abstention { .. })) {
+                count(&mut self.abstentions, &question.kind);
             }
+            if let Some(phase) = &question.phase {
+                count(&mut self.phases, phase);
+            }
+            if let Some(source) = &question.source {
+                count(&mut self.sources, source);
+            }
+        }
+    }
+}
+
+fn count<K: Ord + Clone>(counts: &mut BTreeMap<K, u64>, key: &K) {
+    match counts.get_mut(key) {
+        Some(count) => *count += 1,
+        None => {
+            counts.insert(key.clone(), 1);
         }
     }
 }
@@ -167,6 +207,11 @@ impl fmt::Display for Report {
         match (self.known, self.benchmark()) {
             (Some(name), _) => writeln!(f, "{:<15}{name}", "known as")?,
             (None, Benchmark::Own) => {}
+            (None, Benchmark::Synthetic) => writeln!(
+                f,
+                "{:<15}made by a generator, no benchmark's data",
+                "synthetic"
+            )?,
             (None, benchmark) => writeln!(
                 f,
                 "{:<15}nothing: no {benchmark} release on record has this content; it may be \

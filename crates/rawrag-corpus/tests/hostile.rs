@@ -5,11 +5,17 @@ use std::path::Path;
 use proptest::prelude::*;
 use rawrag_corpus::{Format, load};
 
-const FORMATS: [(&str, Format); 4] = [
+const FORMATS: [(&str, Format); 7] = [
     ("locomo.json", Format::Locomo),
     ("longmemeval.json", Format::Longmemeval),
     ("chat/history.jsonl", Format::ChatJsonl),
     ("chatgpt.json", Format::Chatgpt),
+    ("memoryagentbench.jsonl", Format::Memoryagentbench),
+    ("long_mt_bench.json", Format::LongMtBenchPlus),
+    (
+        "beam/100K/7/probing_questions/probing_questions.json",
+        Format::Beam,
+    ),
 ];
 
 /// What a byte may be replaced by: structure, numbers, escapes, bytes that are not UTF-8.
@@ -53,11 +59,31 @@ proptest! {
             bytes.truncate(cut.index(bytes.len()));
         }
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
-        std::fs::write(&file, bytes).unwrap();
+        // A BEAM chat is a folder, of which the questions are altered.
+        let file = match format {
+            Format::Beam => {
+                let chat = folder.path().join("chat.json");
+                std::fs::copy(fixtures.join("beam/100K/7/chat.json"), &chat).unwrap();
+                std::fs::create_dir(folder.path().join("probing_questions")).unwrap();
+                std::fs::write(
+                    folder.path().join("probing_questions/probing_questions.json"),
+                    bytes,
+                )
+                .unwrap();
+                chat
+            }
+            _ => {
+                let file = folder.path().join("file");
+                std::fs::write(&file, bytes).unwrap();
+                file
+            }
+        };
         match load(&file, (!detect).then_some(format)) {
             Ok(loaded) => prop_assert!(loaded.report.totals.messages > 0),
-            Err(error) => prop_assert!(error.to_string().contains("file")),
+            Err(error) => {
+                let error = error.to_string();
+                prop_assert!(error.contains("file") || error.contains("probing_questions"));
+            }
         }
     }
 }

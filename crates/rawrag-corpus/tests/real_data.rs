@@ -8,7 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
-use rawrag_corpus::{Gold, Loaded, load};
+use rawrag_corpus::releases::check;
+use rawrag_corpus::{Errata, Gold, Loaded, load};
 use serde_json::{Value, json};
 
 fn shared(name: &str) -> Option<PathBuf> {
@@ -125,4 +126,58 @@ fn released(case: &Value) -> Value {
         "haystack_dates": each(|s| s["metadata"]["date"].clone()),
         "haystack_sessions": each(|s| s["messages"].clone()),
     })
+}
+
+/// Every entry names a question of the release; the counts by type and reason and the ceilings are
+/// those of the audit's report.
+#[test]
+fn locomo_errata() {
+    let Some(file) = shared("locomo/locomo10.json") else {
+        return;
+    };
+    let errata = Errata::locomo().unwrap();
+    let loaded = load(&file, None).unwrap();
+    let questions: Vec<_> = loaded.entries.iter().flat_map(|e| &e.questions).collect();
+    let mut lines = String::new();
+    for kind in [
+        "multi-hop",
+        "temporal",
+        "open-domain",
+        "single-hop",
+        "adversarial",
+    ] {
+        let of_kind = || questions.iter().filter(|q| q.kind.as_str() == kind);
+        let mut reasons = std::collections::BTreeMap::new();
+        for erratum in of_kind().filter_map(|q| errata.of(q)) {
+            *reasons.entry(erratum.reason).or_insert(0) += 1;
+        }
+        let ceiling = errata.ceiling(of_kind().copied()).unwrap();
+        lines += &format!("{kind}: ceiling {:.4} {reasons:?}\n", ceiling);
+    }
+    insta::assert_snapshot!(lines);
+    let named = questions.iter().filter(|q| errata.of(q).is_some()).count();
+    assert_eq!((named, errata.len()), (99, 99));
+}
+
+/// What is read deviates from what was published where it is only a part, and nowhere else.
+#[test]
+fn counts_are_compared_with_the_published_ones() {
+    if let Some(file) = shared("locomo/locomo10.json") {
+        assert_eq!(check(&load(&file, None).unwrap().report), []);
+    }
+    let parts = [
+        "beam/100K-1",
+        "beam/1M-3",
+        "longmemeval/original_layout_one_question.json",
+    ];
+    let mut lines = String::new();
+    for part in parts {
+        let Some(path) = shared(part) else {
+            return;
+        };
+        for deviation in check(&load(&path, None).unwrap().report) {
+            lines += &format!("{part}: {deviation}\n");
+        }
+    }
+    insta::assert_snapshot!(lines);
 }

@@ -222,6 +222,7 @@ fn nothing_there() {
     insta::assert_snapshot!(format!("{}\n{named}", shown.join("\n")));
     assert_eq!(
         "LoCoMo".parse::<Format>().unwrap_err().to_string(),
-        "no format is called \"LoCoMo\"; the formats are locomo, longmemeval, chat-jsonl and chatgpt"
+        "no format is called \"LoCoMo\"; the formats are locomo, longmemeval, chat-jsonl, chatgpt, meme, \
+         synthetic, beam, memoryagentbench, personamem and long-mt-bench-plus"
     );
 }

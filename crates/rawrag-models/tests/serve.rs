@@ -1,5 +1,10 @@
 //! The server, asked by our own clients over real HTTP.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test whose server cannot be asked has failed"
+)]
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -107,7 +112,7 @@ fn with_server<F: Future<Output = ()>>(models: Models, test: impl FnOnce(SocketA
 }
 
 fn service(address: SocketAddr) -> Arc<Service> {
-    let settings = Settings::new(Provider::Compatible).at(&format!("http://{address}/v1"));
+    let settings = Settings::new(Provider::Compatible).at(format!("http://{address}/v1"));
     let endpoint = settings.resolve(&|_| None).unwrap();
     Service::connect(endpoint, &Session::default()).unwrap()
 }

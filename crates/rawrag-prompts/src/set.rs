@@ -16,7 +16,10 @@ impl PromptSet {
     /// This project's own wording.
     pub fn builtin() -> Self {
         let templates = BUILTIN.iter().map(|&(name, text)| {
-            #[expect(clippy::expect_used, reason = "a test parses every file that is embedded")]
+            #[expect(
+                clippy::expect_used,
+                reason = "a test parses every file that is embedded"
+            )]
             let template = Template::parse(text).expect("the embedded prompts are templates");
             (name.to_owned(), template)
         });

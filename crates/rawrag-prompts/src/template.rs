@@ -157,7 +157,11 @@ impl Template {
         if let Some(name) = used.iter().find(|name| !declared(name)) {
             return Err(TemplateError::Undeclared((*name).to_owned()));
         }
-        match self.placeholders.iter().find(|p| !used.contains(&p.as_str())) {
+        match self
+            .placeholders
+            .iter()
+            .find(|p| !used.contains(&p.as_str()))
+        {
             Some(name) => Err(TemplateError::Unused(name.clone())),
             None => Ok(()),
         }
@@ -194,7 +198,10 @@ fn header_values(header: &str) -> Result<[String; 4], TemplateError> {
         }
     }
     for (key, value) in KEYS.iter().zip(&values) {
-        if value.as_deref().is_none_or(|v| v.is_empty() && *key != "placeholders") {
+        if value
+            .as_deref()
+            .is_none_or(|v| v.is_empty() && *key != "placeholders")
+        {
             return Err(TemplateError::NoKey(key));
         }
     }
@@ -244,7 +251,10 @@ fn name_length(text: &str) -> usize {
         b'0'..=b'9' | b'_' => at > 0,
         _ => false,
     };
-    (0..).zip(text.bytes()).take_while(|&pair| in_name(pair)).count()
+    (0..)
+        .zip(text.bytes())
+        .take_while(|&pair| in_name(pair))
+        .count()
 }
 
 #[derive(Debug, PartialEq)]
@@ -273,7 +283,9 @@ impl<'a> Iterator for Pieces<'a> {
             }
         }
         let length = text.chars().next()?.len_utf8();
-        let end = text[length..].find('{').map_or(text.len(), |at| length + at);
+        let end = text[length..]
+            .find('{')
+            .map_or(text.len(), |at| length + at);
         self.0 = &text[end..];
         Some(Piece::Text(&text[..end]))
     }

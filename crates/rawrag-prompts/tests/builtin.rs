@@ -30,7 +30,8 @@ fn every_file_is_embedded_under_its_own_name() {
 /// page should hold.
 #[test]
 fn the_page_agrees_with_the_files() {
-    let mut table = String::from("| template | fields | what a reply looks like | for |\n|---|---|---|---|\n");
+    let mut table =
+        String::from("| template | fields | what a reply looks like | for |\n|---|---|---|---|\n");
     for template in PromptSet::builtin().templates() {
         let fields: Vec<String> = template
             .placeholders()
@@ -48,7 +49,10 @@ fn the_page_agrees_with_the_files() {
         .unwrap();
     }
     let page = fs::read_to_string(workspace().join("docs/prompts.md")).unwrap();
-    assert!(page.replace("\r\n", "\n").contains(&table), "docs/prompts.md should hold\n{table}");
+    assert!(
+        page.replace("\r\n", "\n").contains(&table),
+        "docs/prompts.md should hold\n{table}"
+    );
 }
 
 #[test]
@@ -56,13 +60,25 @@ fn every_readout_branch_is_a_prompt_without_fields() {
     use Task::{Absence, Aggregation, Cascade, Deletion, ExactRecall, Other, Tracking};
 
     let set = PromptSet::builtin();
-    let tasks = [ExactRecall, Aggregation, Tracking, Deletion, Cascade, Absence, Other];
+    let tasks = [
+        ExactRecall,
+        Aggregation,
+        Tracking,
+        Deletion,
+        Cascade,
+        Absence,
+        Other,
+    ];
     let after: BTreeSet<&str> = tasks.iter().map(|&task| rule(false, task)).collect();
     assert_eq!(after.len(), tasks.len());
     for name in after.into_iter().chain(tasks.map(|task| rule(true, task))) {
         set.render(name, &[]).unwrap();
     }
-    assert!(tasks.iter().all(|&task| rule(true, task) == "meme-readout-before"));
+    assert!(
+        tasks
+            .iter()
+            .all(|&task| rule(true, task) == "meme-readout-before")
+    );
 }
 
 /// A rule that stands inside a JSON string is one line.
@@ -78,6 +94,8 @@ fn contract_rules_are_one_line() {
 
 #[test]
 fn the_label_task_sends_its_braces_literally() {
-    let prompt = PromptSet::builtin().render("task-icl", &[("question", "q")]).unwrap();
+    let prompt = PromptSet::builtin()
+        .render("task-icl", &[("question", "q")])
+        .unwrap();
     assert!(prompt.user.contains("label: {label}"), "{}", prompt.user);
 }

@@ -17,7 +17,10 @@ fn parse(placeholders: &str, body: &str) -> Result<Template, TemplateError> {
 fn braces_that_are_no_placeholder_are_text() {
     let body = "<!-- user -->\n{\"a\": {\"b\": {x}}} {{x}} {{{x}}} {X} {} { x} {1} {\n";
     let prompt = parse("x", body).unwrap().render(&[("x", "7")]).unwrap();
-    assert_eq!(prompt.user, "{\"a\": {\"b\": 7}} {x} {{x}} {X} {} { x} {1} {");
+    assert_eq!(
+        prompt.user,
+        "{\"a\": {\"b\": 7}} {x} {{x}} {X} {} { x} {1} {"
+    );
 }
 
 #[test]
@@ -30,12 +33,22 @@ fn placeholders_are_checked_both_ways() {
     let template = parse("a, b", "<!-- system -->\n{a}\n<!-- user -->\n{b}{a}").unwrap();
     let missing = template.render(&[("a", "1")]).unwrap_err().to_string();
     assert_eq!(missing, "prompt `t` needs a value for `b`");
-    let surplus = template.render(&[("a", "1"), ("b", "2"), ("c", "3")]).unwrap_err();
-    assert_eq!(surplus.to_string(), "prompt `t` has no placeholder `c`; it has a, b");
-    let twice = template.render(&[("a", "1"), ("a", "2"), ("b", "3")]).unwrap_err();
+    let surplus = template
+        .render(&[("a", "1"), ("b", "2"), ("c", "3")])
+        .unwrap_err();
+    assert_eq!(
+        surplus.to_string(),
+        "prompt `t` has no placeholder `c`; it has a, b"
+    );
+    let twice = template
+        .render(&[("a", "1"), ("a", "2"), ("b", "3")])
+        .unwrap_err();
     assert!(matches!(twice, PromptError::Twice { .. }));
     let prompt = template.render(&[("b", "2"), ("a", "1")]).unwrap();
-    assert_eq!((prompt.system.as_deref(), prompt.user.as_str()), (Some("1"), "21"));
+    assert_eq!(
+        (prompt.system.as_deref(), prompt.user.as_str()),
+        (Some("1"), "21")
+    );
 }
 
 #[test]
@@ -65,9 +78,18 @@ fn what_is_no_template_says_what_to_mend() {
         places,
         [
             NoHeader,
-            HeaderLine { line, text: key("purpose p") },
-            UnknownKey { line, key: key("aim") },
-            KeyTwice { line, key: key("name") },
+            HeaderLine {
+                line,
+                text: key("purpose p")
+            },
+            UnknownKey {
+                line,
+                key: key("aim")
+            },
+            KeyTwice {
+                line,
+                key: key("name")
+            },
             NoKey("output"),
             PlaceholderName(key("A")),
             PlaceholderName(key("a")),
@@ -88,7 +110,10 @@ fn what_is_no_template_says_what_to_mend() {
 fn a_fingerprint_is_of_what_is_sent_whatever_the_line_ends() {
     let text = file("q", "<!-- system -->\nBe brief.\n\n<!-- user -->\n{q}?\n");
     let template = Template::parse(&text).unwrap();
-    assert_eq!(template.fingerprint().to_string(), "e65bb9bcda2b1d5ca50e5b617e07cc1aeec263fefdbf23257f56fb8b7e4a70d2");
+    assert_eq!(
+        template.fingerprint().to_string(),
+        "e65bb9bcda2b1d5ca50e5b617e07cc1aeec263fefdbf23257f56fb8b7e4a70d2"
+    );
     let windows = Template::parse(&text.replace('\n', "\r\n")).unwrap();
     assert_eq!(windows, template);
     let renamed = Template::parse(&text.replace("purpose: p", "purpose: q")).unwrap();
@@ -102,7 +127,10 @@ fn a_folder_replaces_the_prompts_it_names_and_no_others() {
     let own = file("question, context", "<!-- user -->\n{context} {question}")
         .replace("name: t", "name: reader-meme");
     fs::write(&path, &own).unwrap();
-    let (builtin, swapped) = (PromptSet::builtin(), PromptSet::from_folder(folder.path()).unwrap());
+    let (builtin, swapped) = (
+        PromptSet::builtin(),
+        PromptSet::from_folder(folder.path()).unwrap(),
+    );
     let changed: Vec<&str> = builtin
         .templates()
         .zip(swapped.templates())
@@ -115,9 +143,13 @@ fn a_folder_replaces_the_prompts_it_names_and_no_others() {
     let refused = |name: &str, text: &str| {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
-        let error = PromptSet::from_folder(folder.path()).unwrap_err().to_string();
+        let error = PromptSet::from_folder(folder.path())
+            .unwrap_err()
+            .to_string();
         fs::remove_file(&path).unwrap();
-        error.rsplit_once(".md: ").map_or(error.clone(), |(_, problem)| problem.to_owned())
+        error
+            .rsplit_once(".md: ")
+            .map_or(error.clone(), |(_, problem)| problem.to_owned())
     };
     let nothing = file("", "<!-- user -->\nx");
     assert_eq!(
@@ -139,8 +171,14 @@ fn a_folder_replaces_the_prompts_it_names_and_no_others() {
 fn an_unknown_prompt_is_told_from_a_near_one() {
     let set = PromptSet::builtin();
     let error = set.render("judge-lokomo", &[]).unwrap_err().to_string();
-    assert!(error.starts_with("no prompt is called `judge-lokomo`; did you mean `judge-"), "{error}");
-    assert_eq!(set.template("zzz").unwrap_err().to_string(), "no prompt is called `zzz`");
+    assert!(
+        error.starts_with("no prompt is called `judge-lokomo`; did you mean `judge-"),
+        "{error}"
+    );
+    assert_eq!(
+        set.template("zzz").unwrap_err().to_string(),
+        "no prompt is called `zzz`"
+    );
 }
 
 proptest! {

@@ -44,9 +44,7 @@ pub fn abstaining_longmemeval(
 ///
 /// # Errors
 /// When a question is expected twice, or a gated one has no partner before the change.
-pub fn abstaining_meme(
-    expected: &[Expected<'_, MemeGroup<'_>>],
-) -> Result<Meme, AggregateError> {
+pub fn abstaining_meme(expected: &[Expected<'_, MemeGroup<'_>>]) -> Result<Meme, AggregateError> {
     let right = |group: &MemeGroup<'_>| {
         let task = MemeTask::Absence;
         matches!(group, MemeGroup::After { task: t, .. } if *t == task)
@@ -90,7 +88,9 @@ pub fn abstaining_memoryagentbench(
 pub fn guessing(options: &[u32]) -> Option<f64> {
     let mut counts = options.to_vec();
     counts.sort_unstable();
-    let chances = counts.iter().map(|&n| if n == 0 { 0.0 } else { 1.0 / f64::from(n) });
+    let chances = counts
+        .iter()
+        .map(|&n| if n == 0 { 0.0 } else { 1.0 / f64::from(n) });
     (!counts.is_empty()).then(|| chances.sum::<f64>() / counts.len() as f64)
 }
 

@@ -76,7 +76,10 @@ pub enum Failure {
 
 /// Why nothing could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the two kinds are described where they are defined")]
+#[expect(
+    missing_docs,
+    reason = "the two kinds are described where they are defined"
+)]
 pub enum Ungraded {
     #[error(transparent)]
     Unparsed(#[from] Unparsed),
@@ -215,14 +218,15 @@ pub const NANO_MEMORY: Judge = Judge {
 /// MEME, one value: exact recall, and a single value before the change.
 pub const MEME_VALUE: Judge = meme("judge-meme-value", &["value"], &[]);
 /// MEME, aggregation: every value and none beside them.
-pub const MEME_AGGREGATION: Judge =
-    meme("judge-meme-aggregation", &["complete"], &["surplus"]);
+pub const MEME_AGGREGATION: Judge = meme("judge-meme-aggregation", &["complete"], &["surplus"]);
 /// MEME, tracking: the whole history, in its order, and nothing beside it.
-pub const MEME_TRACKING: Judge =
-    meme("judge-meme-tracking", &["complete", "ordered"], &["surplus"]);
+pub const MEME_TRACKING: Judge = meme(
+    "judge-meme-tracking",
+    &["complete", "ordered"],
+    &["surplus"],
+);
 /// MEME, deletion: acknowledged, and the deleted value not given away.
-pub const MEME_DELETION: Judge =
-    meme("judge-meme-deletion", &["acknowledged"], &["revealed"]);
+pub const MEME_DELETION: Judge = meme("judge-meme-deletion", &["acknowledged"], &["revealed"]);
 /// MEME, cascade: the value that now holds, and not the one before it as present.
 pub const MEME_CASCADE: Judge = meme("judge-meme-cascade", &["current"], &["stale"]);
 /// MEME, absence: said to be uncertain, and no value put forward as present.

@@ -1,7 +1,8 @@
-//! What an answer or a ranking is worth: one definition a metric, each with its source.
+//! What an answer or a ranking is worth: one definition a metric, each with its source; and the
+//! scores of benchmarks that follow from it ([`aggregate`]).
 //!
-//! Pure functions over plain values. Nothing here reads records, asks a model or averages over
-//! questions; a metric that is undefined for a question is `None` and never 0.
+//! Pure functions over plain values. Nothing here reads records or asks a model; a metric that is
+//! undefined for a question is `None` and never 0.
 //!
 //! ```
 //! use rawrag_scoring::Ranking;
@@ -17,7 +18,9 @@ pub mod aggregate;
 pub mod excerpt;
 pub mod floors;
 pub mod judge;
+pub mod lexical;
 mod ranking;
 mod reply;
+pub mod sufficiency;
 
 pub use ranking::Ranking;

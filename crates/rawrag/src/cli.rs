@@ -5,6 +5,7 @@
 #[cfg(feature = "remote")]
 mod cache;
 mod corpus;
+mod data;
 mod failure;
 mod history;
 mod models;
@@ -135,7 +136,7 @@ enum Command {
         /// The store's folder
         #[arg(long, value_name = "DIR")]
         store: PathBuf,
-        /// locomo, longmemeval, chat-jsonl or chatgpt [default: told from the content]
+        /// locomo, longmemeval, beam, chat-jsonl, ... [default: told from the content]
         #[arg(long)]
         format: Option<Format>,
     },
@@ -166,6 +167,9 @@ enum Command {
     /// Look at histories and benchmark files
     #[command(subcommand)]
     Corpus(corpus::Command),
+    /// Fetch and check benchmark data
+    #[command(subcommand)]
+    Data(data::Command),
     /// Fetch and list model weights
     #[command(subcommand)]
     Models(models::Command),
@@ -252,6 +256,7 @@ impl Arguments {
                 Ok(())
             }
             Command::Corpus(command) => corpus::run(command),
+            Command::Data(command) => data::run(&weights, command),
             Command::Models(command) => models::run(&weights, command),
             #[cfg(feature = "remote")]
             Command::Cache(command) => cache::run(command),

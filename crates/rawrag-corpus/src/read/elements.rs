@@ -77,6 +77,18 @@ impl<'a> Place<'a> {
         if !json.trim_start().starts_with('{') {
             return Err(self.error("", "an object was expected here", MISTYPED));
         }
+        self.parse_any(json)
+    }
+
+    /// Parses one JSON array, as [`Place::parse`] does an object.
+    pub(super) fn parse_list<'de, T: Deserialize<'de>>(
+        &self,
+        json: &'de str,
+    ) -> Result<Vec<T>, LoadError> {
+        self.parse_any(json)
+    }
+
+    fn parse_any<'de, T: Deserialize<'de>>(&self, json: &'de str) -> Result<T, LoadError> {
         serde_json::from_str(json).or_else(|_| {
             // Only now is it worth keeping the path to the field.
             let mut input = serde_json::Deserializer::from_str(json);
@@ -120,7 +132,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The elements of the JSON array that a file consists of, each as text.
+/// The elements of the JSON array, or the objects of the JSON lines, that a file consists of, each
+/// as text.
 ///
 /// Only the ends of elements are found here; whether an element is valid shows when it is parsed.
 pub(super) struct Elements<'a, R> {
@@ -132,12 +145,17 @@ pub(super) struct Elements<'a, R> {
     count: u64,
     state: State,
     element: Vec<u8>,
+    /// Whether JSON lines are read where there is no array.
+    lines_too: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Start,
+    /// Inside an array.
     Inside,
+    /// Among objects that stand one after the other.
+    Lines,
     End,
 }
 
@@ -150,6 +168,15 @@ impl<'a, R: BufRead> Elements<'a, R> {
             count: 0,
             state: State::Start,
             element: Vec::new(),
+            lines_too: false,
+        }
+    }
+
+    /// Reads a file that is an array or JSON lines.
+    pub(super) fn or_lines(file: &'a Path, input: R) -> Self {
+        Self {
+            lines_too: true,
+            ..Self::new(file, input)
         }
     }
 
@@ -162,6 +189,9 @@ impl<'a, R: BufRead> Elements<'a, R> {
             return Ok(None);
         }
         let first = self.skip_space()?;
+        if self.state == State::Lines {
+            return self.next_line(first);
+        }
         if first == Some(b']') && self.count == 0 {
             self.input.consume(1);
             self.close()?;
@@ -182,10 +212,50 @@ impl<'a, R: BufRead> Elements<'a, R> {
         }
     }
 
+    /// As [`Elements::next`], where objects stand one after the other; `first` begins the next one.
+    fn next_line(&mut self, first: Option<u8>) -> Result<Option<(&str, Place<'a>)>, LoadError> {
+        let place = self.place(format!("object {}", self.count));
+        match first {
+            None => {
+                self.state = State::End;
+                return Ok(None);
+            }
+            Some(b'{') => {}
+            Some(_) => {
+                let problem = "something other than an object stands between the objects";
+                return Err(place.error("", problem, DAMAGED));
+            }
+        }
+        self.count += 1;
+        self.element.clear();
+        let mut scan = Scan::default();
+        loop {
+            let available = fill(self.file, &mut self.input)?;
+            if available.is_empty() {
+                return Err(place.error("", "the file ends inside this object", DAMAGED));
+            }
+            let (taken, closed) = scan.find_close(available);
+            self.element.extend_from_slice(&available[..taken]);
+            self.line += lines(&available[..taken]);
+            self.input.consume(taken);
+            if closed {
+                break;
+            }
+        }
+        match std::str::from_utf8(&self.element) {
+            Ok(json) => Ok(Some((json, place))),
+            Err(error) => Err(not_utf8(&place, &self.element, error.valid_up_to())),
+        }
+    }
+
     fn open(&mut self) -> Result<(), LoadError> {
         skip_mark(self.file, &mut self.input)?;
         match self.skip_space()? {
             Some(b'[') => self.input.consume(1),
+            Some(b'{') if self.lines_too => {
+                self.state = State::Lines;
+                return Ok(());
+            }
             None => {
                 return Err(self.here().error("", "the file is empty", WRONG_FILE));
             }
@@ -308,6 +378,36 @@ impl Scan {
         }
         (at, None)
     }
+
+    /// How many of these bytes belong to an object, its closing brace counted, and whether it
+    /// closes here.
+    fn find_close(&mut self, bytes: &[u8]) -> (usize, bool) {
+        let mut at = 0;
+        while at < bytes.len() {
+            let (taken, end) = match self.depth {
+                // Only the brace that opens the object stands at depth 0.
+                0 => {
+                    self.depth = 1;
+                    (1, None)
+                }
+                _ => {
+                    // At depth 0 inside the object, so that its own brace is what ends it.
+                    self.depth -= 1;
+                    let found = self.find_end(&bytes[at..]);
+                    self.depth += 1;
+                    found
+                }
+            };
+            at += taken;
+            match end {
+                Some(b'}') => return (at + 1, true),
+                // A comma between two fields, or a bracket that closes nothing: parsing tells.
+                Some(_) => at += 1,
+                None => {}
+            }
+        }
+        (at, false)
+    }
 }
 
 /// Whether the file is an array, and the field names of the first object in it; no names where
@@ -395,7 +495,7 @@ fn lines(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
-fn fill<'r>(file: &Path, input: &'r mut impl BufRead) -> Result<&'r [u8], LoadError> {
+pub(super) fn fill<'r>(file: &Path, input: &'r mut impl BufRead) -> Result<&'r [u8], LoadError> {
     input.fill_buf().map_err(|source| LoadError::Read {
         file: file.to_owned(),
         source,

@@ -11,7 +11,7 @@ pub(super) enum Command {
     Check {
         /// The file, or a folder with history.jsonl
         file: PathBuf,
-        /// locomo, longmemeval, chat-jsonl or chatgpt [default: told from the content]
+        /// locomo, longmemeval, beam, chat-jsonl, ... [default: told from the content]
         #[arg(long)]
         format: Option<Format>,
     },

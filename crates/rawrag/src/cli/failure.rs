@@ -3,6 +3,7 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::corpus::LoadError;
+use crate::corpus::synthetic::WriteError;
 use crate::experiment::ExperimentError;
 use crate::models::{ModelError, store};
 use crate::pipeline::PipelineError;
@@ -92,6 +93,16 @@ impl From<PipelineError> for Failure {
             #[cfg(feature = "remote")]
             PipelineError::Remote(_) | PipelineError::Stopped => Self::Other(Box::new(error)),
             _ => Self::Input(Box::new(error)),
+        }
+    }
+}
+
+impl From<WriteError> for Failure {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Recipe(_) => Self::Input(Box::new(error)),
+            WriteError::Exists(_) => Self::Usage(error.to_string()),
+            WriteError::File { .. } => Self::Other(Box::new(error)),
         }
     }
 }
