@@ -9,6 +9,8 @@ mod failure;
 mod history;
 mod models;
 mod runs;
+#[cfg(unix)]
+mod system;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -133,6 +135,10 @@ enum Command {
     /// Fetch and list model weights
     #[command(subcommand)]
     Models(models::Command),
+    /// Set up, check and run other memory systems
+    #[cfg(unix)]
+    #[command(subcommand)]
+    System(system::Command),
     /// Look after a cache of services' replies
     #[cfg(feature = "remote")]
     #[command(subcommand)]
@@ -187,6 +193,8 @@ impl Arguments {
             }
             Command::Corpus(command) => corpus::run(command),
             Command::Models(command) => models::run(&weights, command),
+            #[cfg(unix)]
+            Command::System(command) => system::run(&weights, command),
             #[cfg(feature = "remote")]
             Command::Cache(command) => cache::run(command),
         }
