@@ -137,7 +137,7 @@ fn what_is_printed_beside_the_protocol_is_an_error() {
         session: 0,
         date: None,
         speaker: "Runa".to_owned(),
-        text: "hello".to_owned(),
+        text: "Good day.".to_owned(),
         captions: vec![],
     };
     let error = system.add(&[said]).unwrap_err().to_string();

@@ -149,6 +149,8 @@ class Mem0Store:
         return {}
 
     def note(self, level, event, memory, old, new):
+        if event == "DELETE":
+            old, new = old or new, None  # Mem0 gives the deleted text where other events have the new one
         self.log.append(
             {
                 "unit": self.unit,

@@ -18,6 +18,7 @@ class Mem0(Mem0Store):
         "notes": [
             "A memory's date and provenance are those of its batch of messages.",
             "The extraction prompt's observation date and current date are the batch's; Mem0 itself takes the wall clock.",
+            "Installed without its extras `nlp` and `extras`, so it searches by vectors, without keywords or entities.",
             "What is later than a cutoff is taken out of the k memories found, so fewer may remain.",
         ],
     }

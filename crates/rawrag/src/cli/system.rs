@@ -20,8 +20,14 @@ use super::models::{load, notice};
 
 /// The systems that are part of this program.
 const NATIVE: [(&str, &str); 4] = [
-    ("raw-rag", "late interaction over messages, with all-MiniLM-L6-v2"),
-    ("full-context", "the whole history, its middle cut out beyond 128,000 tokens"),
+    (
+        "raw-rag",
+        "late interaction over messages, with all-MiniLM-L6-v2",
+    ),
+    (
+        "full-context",
+        "the whole history, its middle cut out beyond 128,000 tokens",
+    ),
     ("recency", "the last k messages: a floor"),
     ("abstain", "nothing, ever: a floor"),
 ];
@@ -90,7 +96,11 @@ pub(super) struct Target {
     #[arg(long, default_value = "scripted", value_name = "NAME")]
     chat: String,
     /// The embedder's name there
-    #[arg(long, default_value = "sentence-transformers/all-MiniLM-L6-v2", value_name = "NAME")]
+    #[arg(
+        long,
+        default_value = "sentence-transformers/all-MiniLM-L6-v2",
+        value_name = "NAME"
+    )]
     embedding: String,
     /// Components of the embedder's vectors
     #[arg(long, default_value_t = 384, value_name = "N")]
@@ -154,7 +164,14 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
             let scratch = tempfile::tempdir()?;
             let mut system = target.system(weights, scratch.path())?;
             let floor = target.name.as_deref() == Some("abstain");
-            record(system.as_mut(), floor, &data, conversation.as_deref(), &out, k as usize)
+            record(
+                system.as_mut(),
+                floor,
+                &data,
+                conversation.as_deref(),
+                &out,
+                k as usize,
+            )
         }
     }
 }
@@ -340,11 +357,15 @@ impl Totals {
     fn verdict(&self, floor: bool) -> Result<(), Failure> {
         if self.failed > 0 {
             let reason = self.unknown.first().map_or("", String::as_str);
-            let text = format!("{} of {} searches failed: {reason}", self.failed, self.questions);
+            let text = format!(
+                "{} of {} searches failed: {reason}",
+                self.failed, self.questions
+            );
             return Err(Failure::Service(text.into()));
         }
         if self.questions > 0 && self.empty == self.questions && !floor {
-            let text = "no question found any evidence: the system is broken, and nothing is measured";
+            let text =
+                "no question found any evidence: the system is broken, and nothing is measured";
             return Err(Failure::Other(text.into()));
         }
         Ok(())
