@@ -12,6 +12,8 @@ mod models;
 mod runs;
 #[cfg(feature = "remote")]
 mod stages;
+#[cfg(unix)]
+mod system;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -173,6 +175,10 @@ enum Command {
     /// Fetch and list model weights
     #[command(subcommand)]
     Models(models::Command),
+    /// Set up, check and run other memory systems
+    #[cfg(unix)]
+    #[command(subcommand)]
+    System(system::Command),
     /// Look after a cache of services' replies
     #[cfg(feature = "remote")]
     #[command(subcommand)]
@@ -258,6 +264,8 @@ impl Arguments {
             Command::Corpus(command) => corpus::run(command),
             Command::Data(command) => data::run(&weights, command),
             Command::Models(command) => models::run(&weights, command),
+            #[cfg(unix)]
+            Command::System(command) => system::run(&weights, command),
             #[cfg(feature = "remote")]
             Command::Cache(command) => cache::run(command),
         }

@@ -1,0 +1,28 @@
+//! Memory systems behind one trait, so that each gets the same history, question and cutoff, and what
+//! it really did is on record.
+//!
+//! [`MemorySystem`] is the trait. [`native`] holds this project's own systems; [`ProcessSystem`] is
+//! any other, in whatever language, that speaks the [`protocol`] over its standard streams;
+//! [`known`] names those that this project wraps itself. [`ask`] is the main call: it takes one
+//! conversation and its questions through a system. [`check`] finds out whether a system does
+//! what it declares.
+//!
+//! A failure is never an answer: what a system could not do is a [`SystemError`] with the reason,
+//! and is recorded as such. Nothing here reads an answer or scores one.
+
+mod ask;
+pub mod check;
+pub mod known;
+pub mod native;
+#[cfg(unix)]
+mod process;
+pub mod protocol;
+mod system;
+
+pub use ask::{AskError, Asked, Search, Visibility, ask, units};
+#[cfg(unix)]
+pub use process::{Launch, Limits, ProcessSystem};
+pub use system::{
+    Capabilities, Decision, Description, Event, Item, Level, MemorySystem, Namespace, Opened, Said,
+    Stored, SystemError, Unit, Usage,
+};

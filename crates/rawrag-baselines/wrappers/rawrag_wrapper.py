@@ -1,0 +1,76 @@
+"""What the wrappers of this project share: the loop of docs/attach-a-system.md.
+
+Standard output belongs to the protocol, so whatever a library prints goes to the error stream.
+"""
+
+import json
+import os
+import sys
+import traceback
+
+
+def serve(system):
+    """Answers requests until `close`: each call is a method of `system` that takes the request."""
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            response = {"ok": getattr(system, request["call"])(request)}
+        except Exception as error:
+            traceback.print_exc()
+            response = {"error": f"{type(error).__name__}: {error}"}
+        output.write(json.dumps(response, ensure_ascii=False) + "\n")
+        output.flush()
+        if request["call"] == "close":
+            return
+
+
+class Limits:
+    """Cuts texts to a number of characters and counts how many it cut."""
+
+    def __init__(self, characters):
+        self.characters = characters
+        self.cut = 0
+
+    def apply(self, text):
+        self.cut += len(text) > self.characters
+        return text[: self.characters]
+
+
+def require(settings, known):
+    """The settings over their defaults; one that is not known is an error."""
+    unknown = set(settings) - set(known)
+    if unknown:
+        raise ValueError(f"unknown settings {sorted(unknown)}; known are {sorted(known)}")
+    return {**known, **settings}
+
+
+def spoken(said):
+    """A message as an extractor reads it: date, speaker, text and captions."""
+    captions = "".join(f" [image: {caption}]" for caption in said["captions"])
+    return f"[{said['date'] or 'unknown date'}] {said['speaker']}: {said['text']}{captions}"
+
+
+class UsageMeter:
+    """Counts the calls of an OpenAI client's chat and embeddings, and what the service says they took."""
+
+    def __init__(self):
+        self.counts = {"chat_calls": 0, "input_tokens": 0, "output_tokens": 0, "embedding_calls": 0}
+
+    def watch(self, chat, embeddings):
+        self._wrap(chat.chat.completions, "chat_calls")
+        self._wrap(embeddings.embeddings, "embedding_calls")
+
+    def _wrap(self, resource, counter):
+        create = resource.create
+
+        def counted(*arguments, **named):
+            reply = create(*arguments, **named)
+            self.counts[counter] += 1
+            if counter == "chat_calls" and reply.usage:
+                self.counts["input_tokens"] += reply.usage.prompt_tokens
+                self.counts["output_tokens"] += reply.usage.completion_tokens
+            return reply
+
+        resource.create = counted
