@@ -318,7 +318,7 @@ fn task(question: &Question) -> Result<&'static str, PipelineError> {
     named
         .map(|(_, task)| *task)
         .ok_or_else(|| PipelineError::NoTask {
-            key: key(question),
+            key: Box::new(key(question)),
             source_name: source,
         })
 }
@@ -368,7 +368,7 @@ impl Evidence {
         entry: &Entry,
         retrieval: &Retrieval,
     ) -> Result<String, PipelineError> {
-        let other = || PipelineError::OtherEvidence(retrieval.question_key());
+        let other = || PipelineError::OtherEvidence(Box::new(retrieval.question_key()));
         let chosen: Vec<&Chunk> = retrieval
             .chunks
             .iter()

@@ -302,7 +302,7 @@ pub(crate) fn template(
 fn judge_of(settings: &JudgeSettings, question: &Question) -> Result<Judge, PipelineError> {
     let no_judge = |problem| {
         Err(PipelineError::NoJudge {
-            key: key(question),
+            key: Box::new(key(question)),
             problem,
         })
     };
@@ -349,11 +349,11 @@ fn gold(question: &Question) -> Result<String, PipelineError> {
             Ok("The question presumes something that the history does not say.".to_owned())
         }
         Some(Gold::Choice { .. } | Gold::Rubric { .. }) => Err(PipelineError::NoJudge {
-            key: key(question),
+            key: Box::new(key(question)),
             problem: UNGRADED,
         }),
         None => Err(PipelineError::NoJudge {
-            key: key(question),
+            key: Box::new(key(question)),
             problem: "the question has no gold answer to grade by; give it one, or take [[judges]] \
                       out of the experiment",
         }),

@@ -117,7 +117,7 @@ pub enum PipelineError {
     /// Evidence that was rebuilt is not what the run retrieved.
     #[cfg(feature = "remote")]
     #[error("{0}: the evidence that can be rebuilt is not what was retrieved; start a new run")]
-    OtherEvidence(Key),
+    OtherEvidence(Box<Key>),
     /// The data is not what the run was made on.
     #[cfg(feature = "remote")]
     #[error("{} is not the data that the run was made on", .0.display())]
@@ -141,7 +141,7 @@ pub enum PipelineError {
     )]
     NoTask {
         /// The question.
-        key: Key,
+        key: Box<Key>,
         /// Its data source.
         source_name: String,
     },
@@ -150,7 +150,7 @@ pub enum PipelineError {
     #[error("{key}: {problem}")]
     NoJudge {
         /// The question.
-        key: Key,
+        key: Box<Key>,
         /// Why none fits, and what to change.
         problem: &'static str,
     },
