@@ -62,8 +62,8 @@ pub(crate) fn object(
     })
 }
 
-/// Whether a reply says yes: of the words *yes* and *no*, exactly one occurs, in any case. A cut
-/// reply is not read, since the other word may have followed.
+/// Whether a reply says yes: of the words *yes* and *no*, exactly one occurs, in any case, and never
+/// behind *not*. A cut reply is not read, since the other word may have followed.
 pub(crate) fn yes(reply: Reply<'_>) -> Result<bool, Ungraded> {
     let text = match reply {
         Reply::Whole(text) => text,
@@ -71,7 +71,13 @@ pub(crate) fn yes(reply: Reply<'_>) -> Result<bool, Ungraded> {
         Reply::Failed(failure) => return Err(Ungraded::Failed(failure)),
     };
     let has = |wanted: &str| words(text).any(|word| word.eq_ignore_ascii_case(wanted));
+    let spoken = words(text).filter(|word| !word.is_empty());
+    let negated = spoken.clone().zip(spoken.skip(1)).any(|(not, word)| {
+        not.eq_ignore_ascii_case("not")
+            && ["yes", "no"].iter().any(|w| word.eq_ignore_ascii_case(w))
+    });
     match (has("yes"), has("no")) {
+        _ if negated => Err(Ungraded::Unparsed(Unparsed::Conflicting)),
         (true, false) => Ok(true),
         (false, true) => Ok(false),
         (true, true) => Err(Ungraded::Unparsed(Unparsed::Conflicting)),
@@ -80,7 +86,7 @@ pub(crate) fn yes(reply: Reply<'_>) -> Result<bool, Ungraded> {
     }
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn words(text: &str) -> impl Iterator<Item = &str> + Clone {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 

@@ -49,6 +49,13 @@ fn yesterday_does_not_hold_yes_nor_know_no() {
 }
 
 #[test]
+fn a_label_that_is_negated_is_no_label() {
+    assert_eq!(yes_no("Not yes."), unparsed(Conflicting));
+    assert_eq!(yes_no("It is not, yes."), unparsed(Conflicting));
+    assert_eq!(yes_no("Yes, it is not far."), Correct);
+}
+
+#[test]
 fn a_label_is_stripped_and_compared_in_upper_case() {
     assert_eq!(locomo("{\"label\": \" correct\\n\"}"), Correct);
     assert_eq!(locomo("{ \"label\" :\n\"Wrong\" }"), Wrong);
