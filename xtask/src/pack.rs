@@ -22,8 +22,16 @@ pub(crate) fn pack(run: &Path, folder: &Path) -> Result<usize, RecordError> {
     fs::create_dir(&packed).map_err(io)?;
     write(&packed, &records.retrievals)?;
     write(&packed, &records.histories)?;
+    write(&packed, &records.searches)?;
+    write(&packed, &records.evidence)?;
+    write(&packed, &records.ingestions)?;
+    write(&packed, &records.exports)?;
+    write(&packed, &records.decisions)?;
     write(&packed, &records.answers)?;
     write(&packed, &records.judgments)?;
+    write(&packed, &records.assessments)?;
+    write(&packed, &records.usage)?;
+    write(&packed, &records.timings)?;
     fs::copy(
         run.folder().join("manifest.json"),
         packed.join("manifest.json"),

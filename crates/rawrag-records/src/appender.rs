@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use crate::Record;
-use crate::run::{RecordError, parse_lines};
+use crate::run::{RecordError, parse_lines, write_aside};
 
 /// Appends records of one kind to a run. Made by [`crate::Run::appender`].
 #[derive(Debug)]
@@ -83,6 +83,35 @@ impl<R: Record> Appender<R> {
             .map_err(io)?;
         self.held.extend(new);
         Ok(())
+    }
+
+    /// Takes out the records that `keep` refuses, all at once: those of a group that was cut off
+    /// before it was whole. The file is written aside and then renamed into place.
+    ///
+    /// # Errors
+    /// When the file is damaged or cannot be written; it is as it was then.
+    pub fn retain(&mut self, keep: impl Fn(&R) -> bool) -> Result<Vec<R>, RecordError> {
+        let (mut records, _) = parse_lines::<R>(&self.path)?;
+        let before = records.len();
+        records.retain(keep);
+        if records.len() < before {
+            write_aside(&self.path, |file| {
+                let mut lines = Vec::new();
+                for record in &records {
+                    serde_json::to_writer(&mut lines, record)?;
+                    lines.push(b'\n');
+                }
+                file.write_all(&lines)
+            })
+            .and_then(|()| OpenOptions::new().read(true).append(true).open(&self.path))
+            .map(|file| self.file = file)
+            .map_err(|source| RecordError::Io {
+                path: self.path.clone(),
+                source,
+            })?;
+            self.held = records.iter().map(Record::identity).collect();
+        }
+        Ok(records)
     }
 
     /// Whether a record of this identity is on disk.

@@ -20,10 +20,13 @@
 
 mod answer;
 mod appender;
+mod assessment;
 mod key;
 mod manifest;
 mod record;
 mod run;
+mod search;
+mod stored;
 mod usage;
 
 #[cfg(feature = "frames")]
@@ -32,6 +35,7 @@ pub mod labels;
 
 pub use answer::{Answer, AnswerOutcome, Judgment, JudgmentOutcome};
 pub use appender::Appender;
+pub use assessment::{Assessment, AssessmentOutcome};
 pub use key::{Key, Phase};
 pub use manifest::{
     Code, Data, Difference, Expected, Import, ImportedFile, Machine, Manifest, Model,
@@ -39,4 +43,6 @@ pub use manifest::{
 };
 pub use record::{Column, History, Record, Retrieval, Schema};
 pub use run::{Complete, RecordError, Run};
+pub use search::{EvidenceItem, Search, SearchOutcome};
+pub use stored::{Ingestion, Level, StoredObject, WriteDecision, WriteEvent};
 pub use usage::{Timing, Usage};

@@ -75,6 +75,9 @@ pub struct Expected {
     /// How often each judge, by name, grades each answer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judgments: BTreeMap<String, u32>,
+    /// How often each assessor, by name, assesses each question's evidence.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub assessments: BTreeMap<String, u32>,
 }
 
 #[expect(
@@ -100,6 +103,7 @@ impl Expected {
             keys_sha256: hex(&hash.finalize()),
             answers: 0,
             judgments: BTreeMap::new(),
+            assessments: BTreeMap::new(),
         }
     }
 
@@ -116,6 +120,13 @@ impl Expected {
     #[must_use]
     pub fn judged(mut self, judge: &str, repetitions: u32) -> Self {
         self.judgments.insert(judge.to_owned(), repetitions);
+        self
+    }
+
+    /// The same questions, the evidence of each assessed this often by `assessor` too.
+    #[must_use]
+    pub fn assessed(mut self, assessor: &str, repetitions: u32) -> Self {
+        self.assessments.insert(assessor.to_owned(), repetitions);
         self
     }
 

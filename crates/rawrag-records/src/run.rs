@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Answer, Appender, Difference, History, Judgment, Key, Manifest, Record, Retrieval,
-    SCHEMA_VERSION,
+    Answer, Appender, Assessment, Difference, EvidenceItem, History, Ingestion, Judgment, Key,
+    Manifest, Record, Retrieval, SCHEMA_VERSION, Search, StoredObject, Timing, Usage,
+    WriteDecision,
 };
 
 /// A run's folder.
@@ -24,10 +25,26 @@ pub struct Complete {
     pub retrievals: Vec<Retrieval>,
     /// One a conversation that was indexed.
     pub histories: Vec<History>,
+    /// One a question, of a run that asks a memory system.
+    pub searches: Vec<Search>,
+    /// What the searches returned.
+    pub evidence: Vec<EvidenceItem>,
+    /// What memory systems took in.
+    pub ingestions: Vec<Ingestion>,
+    /// What they keep.
+    pub exports: Vec<StoredObject>,
+    /// What they decided about writes.
+    pub decisions: Vec<WriteDecision>,
     /// One a question and repetition.
     pub answers: Vec<Answer>,
     /// One an answer, judge and repetition of the judge.
     pub judgments: Vec<Judgment>,
+    /// One a question, assessor and repetition of the assessor.
+    pub assessments: Vec<Assessment>,
+    /// Every attempt at a call to a service.
+    pub usage: Vec<Usage>,
+    /// Every stage in every process.
+    pub timings: Vec<Timing>,
 }
 
 /// Why records cannot be read or written.
@@ -265,8 +282,9 @@ impl Run {
 
     /// Everything on record, if the run is complete.
     ///
-    /// Answers and judgments are required where the manifest expects them, retrievals where there
-    /// are any or nothing else is expected: an imported run need not say what was retrieved.
+    /// Answers, judgments and assessments are required where the manifest expects them, searches
+    /// where there are any, retrievals where there are any or nothing else is there or expected: an
+    /// imported run need not say what was retrieved.
     ///
     /// # Errors
     /// As [`Run::read`] and [`Run::require_complete`].
@@ -274,15 +292,61 @@ impl Run {
         let complete = Complete {
             retrievals: self.read()?,
             histories: self.read()?,
+            searches: self.read()?,
+            evidence: self.read()?,
+            ingestions: self.read()?,
+            exports: self.read()?,
+            decisions: self.read()?,
             answers: self.read()?,
             judgments: self.read()?,
+            assessments: self.read()?,
+            usage: self.read()?,
+            timings: self.read()?,
         };
-        if !complete.retrievals.is_empty() || self.manifest.expected.answers == 0 {
+        if !complete.searches.is_empty() {
+            self.require_complete(&complete.searches)?;
+            self.require_evidence(&complete.searches, &complete.evidence)?;
+        }
+        let nothing_else = complete.searches.is_empty() && self.manifest.expected.answers == 0;
+        if !complete.retrievals.is_empty() || nothing_else {
             self.require_complete(&complete.retrievals)?;
         }
         self.require_complete(&complete.answers)?;
         self.require_complete(&complete.judgments)?;
+        self.require_complete(&complete.assessments)?;
         Ok(complete)
+    }
+
+    /// Checks that every search has the items that it says it returned, and nothing else has any.
+    fn require_evidence(
+        &self,
+        searches: &[Search],
+        evidence: &[EvidenceItem],
+    ) -> Result<(), RecordError> {
+        let mut items: HashMap<Key, u32> = HashMap::new();
+        for item in evidence {
+            *items.entry(item.question_key()).or_default() += 1;
+        }
+        let whole = searches
+            .iter()
+            .filter(|s| items.remove(&s.question_key()).unwrap_or(0) == s.returned)
+            .count();
+        if whole < searches.len() {
+            return Err(RecordError::Incomplete {
+                folder: self.folder.clone(),
+                kind: EvidenceItem::SCHEMA.kind,
+                found: whole,
+                expected: searches.len(),
+            });
+        }
+        match items.into_keys().min() {
+            Some(key) => Err(RecordError::Unexpected {
+                folder: self.folder.clone(),
+                kind: EvidenceItem::SCHEMA.kind,
+                identity: key.to_string(),
+            }),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn path<R: Record>(&self, extension: &str) -> PathBuf {

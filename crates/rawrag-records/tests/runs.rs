@@ -6,8 +6,10 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use rawrag_records::{
-    Answer, AnswerOutcome, Code, Data, Expected, History, Judgment, JudgmentOutcome, Key, Machine,
-    Manifest, Phase, Record, RecordError, Retrieval, Run, SCHEMA_VERSION, System,
+    Answer, AnswerOutcome, Assessment, AssessmentOutcome, Code, Data, EvidenceItem, Expected,
+    History, Ingestion, Judgment, JudgmentOutcome, Key, Level, Machine, Manifest, Phase, Record,
+    RecordError, Retrieval, Run, SCHEMA_VERSION, Search, SearchOutcome, StoredObject, System,
+    WriteDecision, WriteEvent,
 };
 use serde_json::json;
 
@@ -210,6 +212,188 @@ fn schemas_name_every_field_of_their_records() {
     check(&history());
     check(&answer("q", 0));
     check(&judgment("q", 0, 0));
+    check(&search("q", 0));
+    check(&item("q", 1));
+    check(&ingestion());
+    check(&stored());
+    check(&decision());
+    check(&assessment("q", "rule"));
+}
+
+fn search(question: &str, returned: u32) -> Search {
+    Search {
+        benchmark: "locomo".into(),
+        source: None,
+        conversation: "conv-0".into(),
+        question: question.into(),
+        phase: None,
+        kind: "temporal".into(),
+        gold_messages: vec![3],
+        gold_sessions: vec![],
+        visibility: "prefix".into(),
+        outcome: SearchOutcome::Found,
+        error: None,
+        requested: 40,
+        returned,
+        evidence_tokens: 31,
+        milliseconds: 2.5,
+    }
+}
+
+fn item(question: &str, rank: u32) -> EvidenceItem {
+    EvidenceItem {
+        benchmark: "locomo".into(),
+        source: None,
+        conversation: "conv-0".into(),
+        question: question.into(),
+        phase: None,
+        rank,
+        text: Some("Mara keeps bees \u{1f41d}".into()),
+        tokens: 7,
+        messages: (rank > 1).then(|| vec![3, 4]),
+        sessions: Some(vec![]),
+        date: None,
+        score: Some(0.1),
+        stored: None,
+    }
+}
+
+fn ingestion() -> Ingestion {
+    Ingestion {
+        conversation: "conv-0".into(),
+        unit: 0,
+        first_message: 0,
+        last_message: 4,
+        tokens: 90,
+        milliseconds: 12.0,
+        ready_milliseconds: None,
+    }
+}
+
+fn stored() -> StoredObject {
+    StoredObject {
+        conversation: "conv-0".into(),
+        phase: Some(Phase::Before),
+        number: 0,
+        id: "m1".into(),
+        text: Some("keeps bees".into()),
+        tokens: 3,
+        messages: None,
+        sessions: Some(vec![0, 2]),
+        date: Some("2031-03-01 09:00".into()),
+        perspective: None,
+    }
+}
+
+fn decision() -> WriteDecision {
+    WriteDecision {
+        conversation: "conv-0".into(),
+        number: 0,
+        unit: None,
+        level: Level::Persisted,
+        event: WriteEvent::Update,
+        memory: Some("m1".into()),
+        old: Some("keeps a bee".into()),
+        new: Some("keeps bees".into()),
+        changed: Some(true),
+        perspective: None,
+    }
+}
+
+fn assessment(question: &str, assessor: &str) -> Assessment {
+    Assessment {
+        benchmark: "locomo".into(),
+        source: None,
+        conversation: "conv-0".into(),
+        question: question.into(),
+        phase: None,
+        kind: "temporal".into(),
+        assessor: assessor.into(),
+        repetition: 0,
+        outcome: AssessmentOutcome::Assessed,
+        sufficient: Some(true),
+        result: None,
+        path: None,
+        components: Some(r#"{"value":true}"#.into()),
+        reply: None,
+        error: None,
+        prompt_sha256: None,
+    }
+}
+
+/// A run of two questions put to a memory system, the second with nothing found.
+fn asked_run(folder: &Path) -> Result<Run, RecordError> {
+    let questions = [retrieval("q0"), retrieval("q1")];
+    let mut manifest = manifest(&questions);
+    manifest.expected = manifest.expected.assessed("rule", 1);
+    let run = Run::resume(folder, manifest)?;
+    run.appender()?
+        .0
+        .append_all(&[item("q0", 1), item("q0", 2)])?;
+    run.appender()?
+        .0
+        .append_all(&[search("q0", 2), search("q1", 0)])?;
+    Ok(run)
+}
+
+#[test]
+fn a_search_counts_only_with_all_its_evidence() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = asked_run(folder.path()).unwrap();
+    let error = run.read_complete().unwrap_err();
+    assert!(
+        matches!(
+            error,
+            RecordError::Incomplete {
+                kind: "assessments",
+                found: 0,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let of = |question| assessment(question, "rule");
+    run.appender()
+        .unwrap()
+        .0
+        .append_all(&[of("q0"), of("q1")])
+        .unwrap();
+    assert_eq!(run.read_complete().unwrap().evidence.len(), 2);
+
+    let (mut evidence, _) = run.appender::<EvidenceItem>().unwrap();
+    evidence.append(&item("q2", 1)).unwrap();
+    let error = run.read_complete().unwrap_err();
+    assert!(matches!(error, RecordError::Unexpected { .. }), "{error}");
+    let searches: Vec<Key> = run
+        .read::<Search>()
+        .unwrap()
+        .iter()
+        .map(Search::question_key)
+        .collect();
+    let kept = evidence
+        .retain(|item| searches.contains(&item.question_key()))
+        .unwrap();
+    assert_eq!(kept, [item("q0", 1), item("q0", 2)]);
+    run.read_complete().unwrap();
+
+    // What was taken out may come again, and goes to the file that is there now.
+    evidence.append(&item("q2", 1)).unwrap();
+    assert_eq!(run.read::<EvidenceItem>().unwrap().len(), 3);
+    evidence
+        .retain(|item| item.question != "q2" && item.rank == 1)
+        .unwrap();
+    let error = run.read_complete().unwrap_err();
+    assert!(
+        matches!(
+            error,
+            RecordError::Incomplete {
+                kind: "evidence",
+                found: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 fn answer(question: &str, repetition: u32) -> Answer {
@@ -350,4 +534,17 @@ fn packing_keeps_every_value() {
     rawrag_records::frames::write(&write("judgments.parquet"), &judgments).unwrap();
     let complete = run.read_complete().unwrap();
     assert_eq!((complete.answers, complete.judgments), (answers, judgments));
+
+    fn packed<R: Record + PartialEq + std::fmt::Debug>(records: &[R]) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("packed.parquet");
+        rawrag_records::frames::write(&path, records).unwrap();
+        assert_eq!(rawrag_records::frames::read::<R>(&path).unwrap(), records);
+    }
+    packed(&[search("q0", 2), search("q1", 0)]);
+    packed(&[item("q0", 1), item("q0", 2)]);
+    packed(&[ingestion()]);
+    packed(&[stored()]);
+    packed(&[decision()]);
+    packed(&[assessment("q0", "rule")]);
 }
