@@ -22,6 +22,7 @@
 pub mod frames;
 mod mutation;
 mod outputs;
+pub mod questions;
 mod registry;
 mod report;
 

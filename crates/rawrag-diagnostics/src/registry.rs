@@ -1,4 +1,5 @@
 use rawrag_records::RecordError;
+use rawrag_scoring::judge::Policy;
 use rawrag_statistics::Replication;
 
 use crate::{Outputs, Report, mutation};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub judge: Option<String>,
     /// The assessor whose assessments count, where runs have several.
     pub assessor: Option<String>,
+    /// What unparsed and failed judgments and assessments count for.
+    pub ungraded: Policy,
     /// Resamples and their seed.
     pub replication: Replication,
     /// Confidence of intervals, between 0 and 1.
@@ -232,6 +235,7 @@ impl Default for Settings {
         Self {
             judge: None,
             assessor: None,
+            ungraded: Policy::CountWrong,
             replication: Replication {
                 replicates: 20_000,
                 seed: 0,
