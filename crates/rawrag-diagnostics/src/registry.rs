@@ -1,11 +1,11 @@
 use rawrag_records::RecordError;
 use rawrag_scoring::judge::Policy;
-use rawrag_statistics::Replication;
+use rawrag_statistics::{FamilyError, Replication, ResamplingError};
 
-use crate::{Outputs, Report, mutation};
+use crate::{Outputs, Report, coverage, mutation, path};
 
 /// Every diagnostic.
-pub const DIAGNOSTICS: &[Diagnostic] = &[mutation::MUTATION];
+pub const DIAGNOSTICS: &[Diagnostic] = &[coverage::COVERAGE, path::PATH, mutation::MUTATION];
 
 /// A named analysis of the records of runs.
 #[derive(Debug)]
@@ -136,6 +136,12 @@ pub enum DiagnosticError {
     /// A statistic cannot be computed.
     #[error("{0}")]
     Statistic(String),
+    /// Questions cannot be resampled.
+    #[error(transparent)]
+    Resampling(#[from] ResamplingError),
+    /// Tests make no family.
+    #[error(transparent)]
+    Family(#[from] FamilyError),
 }
 
 /// A name that no diagnostic has.
