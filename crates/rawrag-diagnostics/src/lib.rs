@@ -23,6 +23,7 @@ mod coverage;
 #[cfg(feature = "frames")]
 pub mod frames;
 mod mutation;
+pub mod oracle;
 mod outputs;
 mod path;
 pub mod questions;

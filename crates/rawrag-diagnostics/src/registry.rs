@@ -2,10 +2,15 @@ use rawrag_records::RecordError;
 use rawrag_scoring::judge::Policy;
 use rawrag_statistics::{FamilyError, Replication, ResamplingError};
 
-use crate::{Outputs, Report, coverage, mutation, path};
+use crate::{Outputs, Report, coverage, mutation, oracle, path};
 
 /// Every diagnostic.
-pub const DIAGNOSTICS: &[Diagnostic] = &[coverage::COVERAGE, path::PATH, mutation::MUTATION];
+pub const DIAGNOSTICS: &[Diagnostic] = &[
+    coverage::COVERAGE,
+    path::PATH,
+    oracle::ORACLE,
+    mutation::MUTATION,
+];
 
 /// A named analysis of the records of runs.
 #[derive(Debug)]
