@@ -472,9 +472,8 @@ fn contrasts(runs: &[&Outputs], conditions: &[Option<Condition>]) -> Vec<Compari
         }
         let raw: Vec<_> = with(StoreKind::Raw).collect();
         let alike = |(_, raw): &&(usize, &Condition)| raw.budget == complete.budget;
-        match raw.iter().find(alike).or(raw.first()) {
-            Some(&(raw, _)) => add("R - C", raw, at),
-            None => {}
+        if let Some(&(raw, _)) = raw.iter().find(alike).or(raw.first()) {
+            add("R - C", raw, at);
         }
         if complete.budget.is_none() {
             for (capped, other) in with(StoreKind::Complete) {
