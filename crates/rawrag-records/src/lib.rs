@@ -44,5 +44,5 @@ pub use manifest::{
 pub use record::{Column, History, Record, Retrieval, Schema};
 pub use run::{Complete, RecordError, Run};
 pub use search::{EvidenceItem, Search, SearchOutcome};
-pub use stored::{Ingestion, Level, StoredObject, WriteDecision, WriteEvent};
+pub use stored::{Consumption, Ingestion, Level, StoredObject, WriteDecision, WriteEvent};
 pub use usage::{Timing, Usage};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Answer, Appender, Assessment, Difference, EvidenceItem, History, Ingestion, Judgment, Key,
+    Answer, Appender, Assessment, Consumption, Difference, EvidenceItem, History, Ingestion, Judgment, Key,
     Manifest, Record, Retrieval, SCHEMA_VERSION, Search, StoredObject, Timing, Usage,
     WriteDecision,
 };
@@ -35,6 +35,8 @@ pub struct Complete {
     pub exports: Vec<StoredObject>,
     /// What they decided about writes.
     pub decisions: Vec<WriteDecision>,
+    /// What they say that they used.
+    pub consumptions: Vec<Consumption>,
     /// One a question and repetition.
     pub answers: Vec<Answer>,
     /// One an answer, judge and repetition of the judge.
@@ -297,6 +299,7 @@ impl Run {
             ingestions: self.read()?,
             exports: self.read()?,
             decisions: self.read()?,
+            consumptions: self.read()?,
             answers: self.read()?,
             judgments: self.read()?,
             assessments: self.read()?,

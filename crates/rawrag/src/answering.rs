@@ -1,21 +1,19 @@
 //! Answers: each question is put to the reader with the evidence that the run retrieved for it.
 //!
-//! The evidence is rebuilt from the history, the ids of the chunks retrieved and the run's settings,
-//! and compared with what was counted at retrieval; nothing is embedded again. It is sent whole,
-//! however long, with the output allowance apart (Raw-RAG, Appendix B.3).
+//! The evidence is what [`crate::evidence`] has of it. It is sent whole, however long, with the
+//! output allowance apart (Raw-RAG, Appendix B.3). Where the search failed nothing is sent, and the
+//! answer is failed with its reason.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
-use rawrag_chunking::{Chunk, Transcript, chunk};
 use rawrag_corpus::{Benchmark, Entry, Format, LoadError, Question};
 use rawrag_models::prices::Planned;
 use rawrag_models::remote::{ChatModel, ChatOutcome, ChatReply, ChatRequest, RemoteError};
 use rawrag_prompts::PromptSet;
-use rawrag_records::{Answer, AnswerOutcome, Key, Record, Retrieval, Run};
-use rawrag_retrieval::{RetrievalError, assemble};
+use rawrag_records::{Answer, AnswerOutcome, Key, Record, Run};
 
+use crate::evidence::Evidence;
 use crate::experiment::{AnswerPart, Experiment, Reader};
 use crate::pipeline::{PipelineError, key};
 use crate::services::{
@@ -65,7 +63,10 @@ pub fn run(
         let client = client.clone();
         async move {
             let begun = Instant::now();
-            let reply = ask(&*client, &job.request, attempts).await;
+            let reply = match &job.request {
+                Some(request) => Some(ask(&*client, request, attempts).await),
+                None => None,
+            };
             let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
             (job.answer, reply, milliseconds)
         }
@@ -79,21 +80,26 @@ pub fn run(
         |send| due(work, &held, send),
         ask,
         |(mut answer, reply, milliseconds)| {
-            answer.milliseconds = Some(milliseconds);
+            answer.milliseconds = reply.is_some().then_some(milliseconds);
             let failed = match reply {
-                Ok(reply) => {
+                None => {
+                    answers.append(&answer)?;
+                    recorded += 1;
+                    true
+                }
+                Some(Ok(reply)) => {
                     fill(&mut answer, reply, part);
                     answers.append(&answer)?;
                     recorded += 1;
                     false
                 }
-                Err(error) if is_of_this_call(&error) => {
+                Some(Err(error)) if is_of_this_call(&error) => {
                     answer.error = Some(error.to_string());
                     failures.hold(answer, &error);
                     true
                 }
-                Err(RemoteError::Stopped { .. }) => return Err(PipelineError::Stopped),
-                Err(error) => return Err(error.into()),
+                Some(Err(RemoteError::Stopped { .. })) => return Err(PipelineError::Stopped),
+                Some(Err(error)) => return Err(error.into()),
             };
             progress(Step::One { failed });
             Ok(())
@@ -123,8 +129,10 @@ pub fn plan(work: &Work<'_>) -> Result<Planned, PipelineError> {
         .collect();
     let (mut calls, mut input) = (0, 0);
     due(work, &held, &mut |job| {
-        calls += 1;
-        input += input_tokens(&job.request);
+        if let Some(request) = &job.request {
+            calls += 1;
+            input += input_tokens(request);
+        }
         true
     })?;
     Ok(Planned {
@@ -139,7 +147,8 @@ pub fn plan(work: &Work<'_>) -> Result<Planned, PipelineError> {
 struct Job {
     /// The answer without what the reply decides.
     answer: Answer,
-    request: ChatRequest,
+    /// `None` where there is no evidence to read.
+    request: Option<ChatRequest>,
 }
 
 /// Why no more jobs are given out.
@@ -182,29 +191,28 @@ fn due(
     send: &mut dyn FnMut(Job) -> bool,
 ) -> Result<(), PipelineError> {
     let held: std::collections::HashSet<&str> = held.iter().map(String::as_str).collect();
-    let retrievals = work.run.read::<Retrieval>()?;
-    work.run.require_complete(&retrievals)?;
-    let retrievals: HashMap<Key, Retrieval> = retrievals
-        .into_iter()
-        .map(|record| (record.question_key(), record))
-        .collect();
+    let mut evidence = Evidence::of(work.run)?;
     conversations(work.data, |entry| {
-        let mut evidence = None;
         for question in &entry.questions {
-            let Some(retrieval) = retrievals.get(&key(question)) else {
-                continue;
-            };
+            let mut read = None;
             for repetition in 0..work.stages.reader.repetitions {
-                let answer = unanswered(retrieval, repetition);
+                let mut answer = unanswered(question, repetition);
                 if held.contains(answer.identity().as_str()) {
                     continue;
                 }
-                let evidence = match &mut evidence {
-                    Some(evidence) => evidence,
-                    none => none.insert(Evidence::of(work.experiment, entry)?),
+                if read.is_none() {
+                    read = evidence.text(work.experiment, entry, question)?;
+                }
+                let Some(text) = &read else { break };
+                let job = match text {
+                    Ok(text) => job(work.stages, question, text, answer)?,
+                    Err(reason) => {
+                        answer.error = Some(reason.clone());
+                        let request = None;
+                        Job { answer, request }
+                    }
                 };
-                let text = evidence.text(work.experiment, entry, retrieval)?;
-                if !send(job(work.stages, question, &text, answer)?) {
+                if !send(job) {
                     return Ok(false);
                 }
             }
@@ -236,6 +244,7 @@ fn job(
     );
     request.repetition = answer.repetition;
     answer.prompt_sha256 = Some(template.fingerprint().to_string());
+    let request = Some(request);
     Ok(Job { answer, request })
 }
 
@@ -347,47 +356,6 @@ fn answer_part(reader: &Reader, benchmark: Benchmark) -> AnswerPart {
     })
 }
 
-/// A conversation cut as it was when its questions were searched.
-struct Evidence {
-    transcript: Transcript,
-    chunks: Vec<Chunk>,
-}
-
-impl Evidence {
-    fn of(experiment: &Experiment, entry: &Entry) -> Result<Self, PipelineError> {
-        let settings = &experiment.retrieval;
-        let transcript = Transcript::new(&entry.conversation, settings.rendering);
-        let chunks = chunk(&transcript, settings.chunks).map_err(RetrievalError::from)?;
-        Ok(Self { transcript, chunks })
-    }
-
-    /// The text of the items retrieved, if it has the tokens that were counted at retrieval.
-    fn text(
-        &self,
-        experiment: &Experiment,
-        entry: &Entry,
-        retrieval: &Retrieval,
-    ) -> Result<String, PipelineError> {
-        let other = || PipelineError::OtherEvidence(Box::new(retrieval.question_key()));
-        let chosen: Vec<&Chunk> = retrieval
-            .chunks
-            .iter()
-            .map(|&id| self.chunks.get(id as usize))
-            .collect::<Option<_>>()
-            .ok_or_else(other)?;
-        let settings = experiment.evidence.assembly();
-        let assembled = assemble(&entry.conversation, &self.transcript, &chosen, &settings);
-        let mut tokens = vec![0; chosen.len()];
-        for ((item, _), &count) in assembled.entries.iter().zip(&assembled.tokens) {
-            tokens[*item] = count as u32;
-        }
-        if tokens != retrieval.tokens {
-            return Err(other());
-        }
-        Ok(assembled.text())
-    }
-}
-
 /// Asks, and again while the reply is empty. Each of these requests is kept under a key of its own.
 async fn ask(
     client: &dyn ChatModel,
@@ -444,21 +412,22 @@ fn part_of(text: &str, part: AnswerPart) -> &str {
     }
 }
 
-fn unanswered(retrieval: &Retrieval, repetition: u32) -> Answer {
+fn unanswered(question: &Question, repetition: u32) -> Answer {
+    let kind = question.kind.to_string();
     let Key {
         benchmark,
         source,
         conversation,
         question,
         phase,
-    } = retrieval.question_key();
+    } = key(question);
     Answer {
         benchmark,
         source,
         conversation,
         question,
         phase,
-        kind: retrieval.kind.clone(),
+        kind,
         repetition,
         outcome: AnswerOutcome::Failed,
         text: None,

@@ -21,9 +21,10 @@
 //! ```
 //!
 //! To measure a configuration on a benchmark, read an [`experiment::Experiment`] and hand it to
-//! [`pipeline::run`]; where it has a reader and judges, hand the run on to `answering::run` and
+//! [`pipeline::run`], or to [`memory::run`] where it asks a memory system; where it has a reader and judges, hand the run on to `answering::run` and
 //! `judging::run`. Nothing prints but the command line (`cli`, a feature that is on by default).
 
+pub use rawrag_baselines as baselines;
 pub use rawrag_chunking as chunking;
 pub use rawrag_corpus as corpus;
 pub use rawrag_models as models;
@@ -38,9 +39,11 @@ pub use rawrag_statistics as statistics;
 pub mod answering;
 #[cfg(feature = "cli")]
 pub mod cli;
+pub mod evidence;
 pub mod experiment;
 #[cfg(feature = "remote")]
 pub mod judging;
+pub mod memory;
 pub mod pipeline;
 #[cfg(feature = "remote")]
 pub mod services;

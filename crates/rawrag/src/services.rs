@@ -16,12 +16,13 @@ use rawrag_models::remote::{
     TokenCounter,
 };
 use rawrag_prompts::{Prompt, PromptSet};
-use rawrag_records::{Appender, Manifest, Model, RecordError, Run, Timing, Usage};
+use rawrag_records::{Appender, Manifest, Model, RecordError, Run, Usage};
 use serde_json::json;
 
 use crate::experiment::{Experiment, JudgeSettings, Prices, Reader};
 use crate::judging;
 use crate::pipeline::PipelineError;
+pub(crate) use crate::pipeline::time;
 
 /// The name under which a script of replies is served.
 pub const SCRIPTED: &str = "scripted";
@@ -605,23 +606,4 @@ where
         true => Err(PipelineError::Stopped),
         false => Ok(()),
     }
-}
-
-/// Puts on record how long a stage took here.
-pub(crate) fn time(
-    run: &Run,
-    stage: &str,
-    recorded: usize,
-    begun: std::time::Instant,
-) -> Result<(), RecordError> {
-    if recorded == 0 {
-        return Ok(());
-    }
-    let (mut timings, before) = run.appender::<Timing>()?;
-    timings.append(&Timing {
-        number: before.len() as u32,
-        stage: stage.to_owned(),
-        recorded: recorded as u32,
-        milliseconds: begun.elapsed().as_secs_f64() * 1000.0,
-    })
 }
