@@ -45,7 +45,7 @@ pub struct Reader {
 }
 
 /// The reader of synthetic histories ([`rawrag_corpus::synthetic::Reader`]). It measures no model.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pattern {
     /// Decides, with the question, where it errs.
