@@ -8,6 +8,7 @@ mod corpus;
 mod data;
 mod failure;
 mod history;
+mod memory;
 mod models;
 mod runs;
 #[cfg(feature = "remote")]
@@ -203,6 +204,7 @@ impl Arguments {
                     data,
                     out,
                     unknown_data,
+                    systems: None,
                     #[cfg(feature = "remote")]
                     dry_run,
                     #[cfg(feature = "remote")]

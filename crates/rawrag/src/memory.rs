@@ -16,7 +16,7 @@ use rawrag_records::{
     Appender, Consumption, EvidenceItem, Ingestion, Key, Level, Model, Run, Search,
     SearchOutcome, StoredObject, WriteDecision, WriteEvent,
 };
-use rawrag_retrieval::{Models, Settings};
+use rawrag_retrieval::{EvidenceSettings, Models, Settings};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -35,16 +35,16 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// The native system that the experiment names; `None` where it names another. `models` are
-    /// loaded only where the system needs them.
+    /// The native system that `memory` names, showing its evidence so; `None` where it names
+    /// another. `models` are loaded only where the system needs them.
     ///
     /// # Errors
     /// When its settings cannot be used, and when `models` fails.
     pub fn native<E: From<PipelineError>>(
-        experiment: &Experiment,
+        memory: &Memory,
+        evidence: EvidenceSettings,
         models: impl FnOnce() -> Result<Models, E>,
     ) -> Result<Option<Self>, E> {
-        let memory = experiment.memory.as_ref().ok_or(PipelineError::NoMemory)?;
         let Some(name) = memory.system.as_deref() else {
             return Ok(None);
         };
@@ -53,7 +53,7 @@ impl Ready {
             "raw-rag" => {
                 let mut settings: Settings = parsed(memory)?;
                 settings.k = memory.k;
-                let (models, evidence) = (models()?, experiment.evidence.assembly());
+                let models = models()?;
                 used_models = used(&settings, &models);
                 let listed = json!(settings);
                 let kind = Native::Retrieval(Box::new(Retrieval {

@@ -10,8 +10,8 @@ use crate::judging;
 use crate::models::prices::{CostRange, Planned, PriceTable, Totals};
 use crate::models::remote::Stop;
 use crate::records::{
-    Answer, AnswerOutcome, History, Judgment, JudgmentOutcome, Record, Retrieval, Run, Timing,
-    Usage,
+    Answer, AnswerOutcome, History, Judgment, JudgmentOutcome, Record, Retrieval, Run, Search,
+    SearchOutcome, Timing, Usage,
 };
 use crate::services::{self, Calling, Services, Stages, Step};
 use serde::Deserialize;
@@ -31,9 +31,9 @@ pub(super) struct Calls {
     /// Make no call: a reply that the cache does not hold is an error
     #[arg(long)]
     cached_only: bool,
-    /// The share of a stage's calls, from 0 to 1, that may fail and be scored as failures
+    /// The share of a stage's calls or searches, from 0 to 1, that may fail and be scored as failures
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
-    failures_allowed: f64,
+    pub(super) failures_allowed: f64,
 }
 
 impl Calls {
@@ -360,6 +360,7 @@ fn spending(out: &mut impl Write, run: &Run) -> Result<(), Failure> {
 pub(super) fn status(run: &Path) -> Result<(), Failure> {
     let run = Run::open(&runs::find(run))?;
     let expected = &run.manifest().expected;
+    let searches = run.read::<Search>()?;
     let (retrievals, answers, judgments) = (
         run.read::<Retrieval>()?,
         run.read::<Answer>()?,
@@ -368,7 +369,11 @@ pub(super) fn status(run: &Path) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let manifest = run.manifest();
     writeln!(out, "{} on {}", manifest.name, manifest.benchmark)?;
-    let retrieves = manifest.import().is_none() || !retrievals.is_empty();
+    let asks = manifest.settings["memory"].is_object();
+    let retrieves = !asks && (manifest.import().is_none() || !retrievals.is_empty());
+    if asks {
+        stage(&mut out, "searching", searches.len(), expected.questions)?;
+    }
     if retrieves {
         stage(&mut out, "retrieval", retrievals.len(), expected.questions)?;
     }
@@ -397,6 +402,9 @@ pub(super) fn status(run: &Path) -> Result<(), Failure> {
             sum(&mut retrievals.iter().map(|retrieval| retrieval.milliseconds)),
         )?;
     }
+    if asks {
+        super::memory::times(&mut out, &run, &searches)?;
+    }
     for timing in run.read::<Timing>()? {
         let Timing {
             stage,
@@ -422,6 +430,13 @@ pub(super) fn failures(run: &Path) -> Result<(), Failure> {
     let run = Run::open(&runs::find(run))?;
     let mut out = io::stdout().lock();
     let mut found = 0;
+    for search in run.read::<Search>()? {
+        if search.outcome == SearchOutcome::Failed {
+            found += 1;
+            let reason = search.error.as_deref().unwrap_or("");
+            writeln!(out, "{}: search failed {reason}", search.identity())?;
+        }
+    }
     for answer in run.read::<Answer>()? {
         if answer.outcome != AnswerOutcome::Answered {
             found += 1;

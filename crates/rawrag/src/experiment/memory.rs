@@ -70,7 +70,7 @@ impl Memory {
     }
 
     /// Refuses what cannot be run: the field, and what is wrong.
-    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         let none = "is 0; it must be at least 1";
         if self.k == 0 {
             return Err(("k", none.to_owned()));
