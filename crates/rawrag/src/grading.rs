@@ -207,10 +207,9 @@ pub(crate) fn mark(by: Mark, question: &Question, answer: &str) -> Option<f64> {
                 return None;
             };
             let options = u8::try_from(question.options.len()).unwrap_or(u8::MAX);
-            let letter = lexical::choice_letter(answer, options)?;
-            whole(u32::from(letter) == u32::from('A') + option)
+            let right = char::from(b'A'.saturating_add(u8::try_from(option).unwrap_or(u8::MAX)));
+            whole(lexical::choice_letter(answer, options) == Some(right))
         }
-        .or(Some(0.0)),
         Mark::Source(source) => {
             let golds = golds(question);
             let golds: Vec<&str> = golds.iter().map(String::as_str).collect();
