@@ -11,6 +11,7 @@ mod history;
 mod memory;
 mod models;
 mod runs;
+mod score;
 #[cfg(feature = "remote")]
 mod stages;
 #[cfg(unix)]
@@ -109,6 +110,8 @@ enum Command {
         #[command(flatten)]
         calls: stages::Calls,
     },
+    /// Score a run as its benchmark does, beside what no memory would score
+    Score(score::Asked),
     /// List the runs in a folder
     Runs {
         /// The folder
@@ -228,6 +231,7 @@ impl Arguments {
             Command::Failures { run } => stages::failures(&run),
             #[cfg(feature = "remote")]
             Command::Rejudge { run, judge, calls } => stages::rejudge(&run, &judge, &calls),
+            Command::Score(asked) => score::score(&asked),
             Command::Runs { folder } => runs::list(&folder),
             Command::Show {
                 run,
