@@ -3,8 +3,8 @@ use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 use rawrag_records::{
-    Answer, Assessment, Complete, EvidenceItem, History, Ingestion, Judgment, Key, Manifest,
-    RecordError, Retrieval, Run, Search, StoredObject, Timing, Usage, WriteDecision,
+    Answer, Assessment, Complete, Consumption, EvidenceItem, History, Ingestion, Judgment, Key,
+    Manifest, RecordError, Retrieval, Run, Search, StoredObject, Timing, Usage, WriteDecision,
 };
 
 /// The runs of a folder, each read once.
@@ -45,6 +45,8 @@ pub struct Outputs {
     pub exports: Vec<StoredObject>,
     /// What it decided about writes, ordered by conversation and number.
     pub decisions: Vec<WriteDecision>,
+    /// What its own models used, ordered by conversation.
+    pub consumptions: Vec<Consumption>,
     /// Every attempt at a call to a service, in order.
     pub usage: Vec<Usage>,
     /// Every stage in every process, in order.
@@ -144,6 +146,7 @@ impl Outputs {
             mut ingestions,
             mut exports,
             mut decisions,
+            mut consumptions,
             answers,
             judgments,
             assessments,
@@ -166,6 +169,7 @@ impl Outputs {
             (&a.conversation, place(a)).cmp(&(&b.conversation, place(b)))
         });
         decisions.sort_by(|a, b| (&a.conversation, a.number).cmp(&(&b.conversation, b.number)));
+        consumptions.sort_by(|a, b| a.conversation.cmp(&b.conversation));
         Self {
             manifest,
             questions: questions.into_values().collect(),
@@ -176,6 +180,7 @@ impl Outputs {
             ingestions,
             exports,
             decisions,
+            consumptions,
             usage,
             timings,
         }
