@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
-use rawrag_records::{Answer, History, Judgment, Key, Manifest, RecordError, Retrieval, Run};
+use rawrag_records::{
+    Answer, EvidenceItem, History, Judgment, Key, Manifest, RecordError, Retrieval, Run, Search,
+};
 
 /// The runs of a folder, each read once.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub struct QuestionRecords {
     pub kind: String,
     /// What was returned for it, where the run retrieves.
     pub retrieval: Option<Retrieval>,
+    /// What a memory system returned for it, in the order shown, where the run asks one.
+    pub search: Option<(Search, Vec<EvidenceItem>)>,
     /// One a repetition, in their order; none where the run does not answer.
     pub answers: Vec<Answer>,
     /// Ordered by answer, judge and the judge's repetition.
@@ -59,6 +63,7 @@ impl QuestionRecords {
             key: key.clone(),
             kind: String::new(),
             retrieval: None,
+            search: None,
             answers: Vec::new(),
             judgments: Vec::new(),
         })
@@ -117,13 +122,19 @@ fn read(folder: &Path) -> Result<RunState, RecordError> {
     let histories = records.histories.into_iter();
     Ok(RunState::Complete(Box::new(Outputs {
         manifest: run.manifest().clone(),
-        questions: by_question(records.retrievals, records.answers, records.judgments),
+        questions: by_question(
+            records.retrievals,
+            (records.searches, records.evidence),
+            records.answers,
+            records.judgments,
+        ),
         histories: histories.map(|h| (h.conversation.clone(), h)).collect(),
     })))
 }
 
 fn by_question(
     retrievals: Vec<Retrieval>,
+    (searches, mut evidence): (Vec<Search>, Vec<EvidenceItem>),
     answers: Vec<Answer>,
     judgments: Vec<Judgment>,
 ) -> Vec<QuestionRecords> {
@@ -132,6 +143,18 @@ fn by_question(
         let question = QuestionRecords::of(&mut questions, retrieval.question_key());
         question.kind.clone_from(&retrieval.kind);
         question.retrieval = Some(retrieval);
+    }
+    for search in searches {
+        let question = QuestionRecords::of(&mut questions, search.question_key());
+        question.kind.clone_from(&search.kind);
+        question.search = Some((search, Vec::new()));
+    }
+    evidence.sort_by_key(|item| item.rank);
+    for item in evidence {
+        let question = QuestionRecords::of(&mut questions, item.question_key());
+        if let Some((_, items)) = &mut question.search {
+            items.push(item);
+        }
     }
     for answer in answers {
         let question = QuestionRecords::of(&mut questions, answer.question_key());
