@@ -27,6 +27,8 @@ pub(crate) fn pack(run: &Path, folder: &Path) -> Result<usize, RecordError> {
     write(&packed, &records.ingestions)?;
     write(&packed, &records.exports)?;
     write(&packed, &records.decisions)?;
+    write(&packed, &records.selections)?;
+    write(&packed, &records.prunings)?;
     write(&packed, &records.answers)?;
     write(&packed, &records.judgments)?;
     write(&packed, &records.assessments)?;
