@@ -53,7 +53,11 @@ pub mod memory;
 #[cfg(feature = "remote")]
 pub mod oracle;
 pub mod pipeline;
+#[cfg(feature = "remote")]
+pub mod pruning;
 pub mod scores;
+#[cfg(feature = "remote")]
+pub mod selecting;
 #[cfg(feature = "remote")]
 pub mod services;
 pub mod summary;
