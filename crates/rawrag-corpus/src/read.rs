@@ -12,7 +12,10 @@ mod memoryagentbench;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod personamem;
+#[cfg(feature = "pieces")]
+mod pieces;
 mod python;
+mod quoted;
 mod sessions;
 mod synthetic;
 

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Answer, Appender, Assessment, Consumption, Difference, EvidenceItem, History, Ingestion, Judgment, Key,
-    Manifest, Record, Retrieval, SCHEMA_VERSION, Search, StoredObject, Timing, Usage,
-    WriteDecision,
+    Answer, Appender, Assessment, Consumption, Difference, EvidenceItem, History, Ingestion,
+    Judgment, Key, Manifest, Record, Retrieval, SCHEMA_VERSION, Search, StoredObject, Timing,
+    Usage, WriteDecision,
 };
 
 /// A run's folder.

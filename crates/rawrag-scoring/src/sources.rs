@@ -120,7 +120,9 @@ fn letter(text: &str) -> Option<char> {
     let text = text.trim_start_matches(|c: char| !c.is_alphanumeric());
     let mut characters = text.chars();
     let letter = characters.next()?.to_ascii_uppercase();
-    let ends = characters.next().is_none_or(|c| matches!(c, '.' | ')' | ':' | ']'));
+    let ends = characters
+        .next()
+        .is_none_or(|c| matches!(c, '.' | ')' | ':' | ']'));
     (letter.is_ascii_uppercase() && ends).then_some(letter)
 }
 
@@ -140,16 +142,34 @@ mod tests {
         let marks = |source: &str, reply: &str, golds: &[&str]| {
             mark(Source::named(source).unwrap(), reply, golds)
         };
-        assert_eq!(marks("ruler_qa1_197K", "It is Oslo.", &["Oslo", "oslo town"]), Some(1.0));
-        assert_eq!(marks("eventqa_full", "They part", &["They meet"]), Some(0.0));
-        assert_eq!(marks("factconsolidation_mh_6k", "the Tram", &["tram"]), Some(1.0));
-        assert_eq!(marks("icl_trec_fine_6400shot_balance", "label: 12", &["12"]), Some(1.0));
+        assert_eq!(
+            marks("ruler_qa1_197K", "It is Oslo.", &["Oslo", "oslo town"]),
+            Some(1.0)
+        );
+        assert_eq!(
+            marks("eventqa_full", "They part", &["They meet"]),
+            Some(0.0)
+        );
+        assert_eq!(
+            marks("factconsolidation_mh_6k", "the Tram", &["tram"]),
+            Some(1.0)
+        );
+        assert_eq!(
+            marks("icl_trec_fine_6400shot_balance", "label: 12", &["12"]),
+            Some(1.0)
+        );
         assert_eq!(marks("icl_nlu_8296shot_balance", "3", &["12"]), Some(0.0));
         assert_eq!(marks("icl_nlu_8296shot_balance", "3", &["none"]), None);
         let films = "Recommendations:\n1. Heat (1995)\n2. Ran\n3. Alien";
-        assert_eq!(marks("recsys_redial_full", films, &["Ran", "Ikiru"]), Some(0.5));
+        assert_eq!(
+            marks("recsys_redial_full", films, &["Ran", "Ikiru"]),
+            Some(0.5)
+        );
         assert_eq!(marks("longmemeval_s*", "Oslo", &["Oslo"]), None);
-        assert_eq!(marks("infbench_sum_eng_shots2", "A book", &["A book"]), None);
+        assert_eq!(
+            marks("infbench_sum_eng_shots2", "A book", &["A book"]),
+            None
+        );
         assert_eq!(Source::named("detective"), None);
     }
 
@@ -167,7 +187,12 @@ mod tests {
         ] {
             assert_eq!(marks(reply, &gold), Some(1.0), "{reply}");
         }
-        for reply in ["A. The butler", "The gardener or the butler", "", "{\"answer\": 2}"] {
+        for reply in [
+            "A. The butler",
+            "The gardener or the butler",
+            "",
+            "{\"answer\": 2}",
+        ] {
             assert_eq!(marks(reply, &gold), Some(0.0), "{reply}");
         }
         assert_eq!(marks("Answer: the gardener", &["The gardener"]), Some(1.0));

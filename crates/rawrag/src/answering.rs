@@ -18,7 +18,8 @@ use crate::experiment::{AnswerPart, Experiment, Reader};
 use crate::judging::AT_ONCE;
 use crate::pipeline::{PipelineError, key};
 use crate::services::{
-    PATTERN,    Failures, Services, Stages, Step, drive, input_tokens, is_of_this_call, narrow, request, time,
+    Failures, PATTERN, Services, Stages, Step, drive, input_tokens, is_of_this_call, narrow,
+    request, time,
 };
 
 /// What [`run`] and [`crate::judging::run`] work on.
@@ -86,7 +87,11 @@ pub fn run(
     let stage = drive(
         reader.concurrency,
         services,
-        |send| due(work, reader, &held, &mut |due| Ok(send(due.job(work.stages, reader)?))),
+        |send| {
+            due(work, reader, &held, &mut |due| {
+                Ok(send(due.job(work.stages, reader)?))
+            })
+        },
         ask,
         |(mut answer, reply, milliseconds)| {
             answer.milliseconds = reply.is_some().then_some(milliseconds);
@@ -172,8 +177,11 @@ fn read_by_pattern(
     let (mut read, mut recorded) = (Vec::new(), 0);
     let mut keep = |read: &mut Vec<Answer>| {
         recorded += read.len();
-        read.iter()
-            .for_each(|answer: &Answer| progress(Step::One { failed: answer.error.is_some() }));
+        read.iter().for_each(|answer: &Answer| {
+            progress(Step::One {
+                failed: answer.error.is_some(),
+            })
+        });
         answers.append_all(&std::mem::take(read))
     };
     due(work, reader, held, &mut |due| {

@@ -503,11 +503,17 @@ fn contract(
         old_target_values: distinct(targets().flat_map(|target| &target.before)),
         new_target_values: distinct(targets().flat_map(after)),
         upstream_entity: upstream.map_or("", |id| id.as_str()),
-        upstream_before_values: distinct(upstream.and_then(entity).into_iter().flat_map(|e| &e.before)),
+        upstream_before_values: distinct(
+            upstream
+                .and_then(entity)
+                .into_iter()
+                .flat_map(|e| &e.before),
+        ),
         upstream_after_values: distinct(upstream.and_then(entity).into_iter().flat_map(after)),
         sufficiency_rule: rule,
     };
-    serde_json::to_string_pretty(&audited).map_err(|error| PipelineError::Contract(error.to_string()))
+    serde_json::to_string_pretty(&audited)
+        .map_err(|error| PipelineError::Contract(error.to_string()))
 }
 
 fn after(entity: &Entity) -> &[String] {

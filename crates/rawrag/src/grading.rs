@@ -85,9 +85,18 @@ fn by_rule(rule: JudgeRule, question: &Question) -> Result<Mark, &'static str> {
     }
     match question.benchmark {
         Benchmark::Locomo => {
-            let categories = ["multi-hop", "temporal", "open-domain", "single-hop", "adversarial"];
+            let categories = [
+                "multi-hop",
+                "temporal",
+                "open-domain",
+                "single-hop",
+                "adversarial",
+            ];
             let kind = question.kind.as_str();
-            let at = LocomoCategory::ALL.iter().zip(categories).find(|(_, name)| *name == kind);
+            let at = LocomoCategory::ALL
+                .iter()
+                .zip(categories)
+                .find(|(_, name)| *name == kind);
             let (category, _) = at.ok_or("LoCoMo has no such category of questions")?;
             Ok(Mark::LocomoF1(category.number()))
         }
@@ -294,8 +303,10 @@ impl Material<'_> {
                     let value = self.value(placeholder, question, answer, point)?;
                     values.extend(value.map(|value| (placeholder.as_str(), value)));
                 }
-                let values: Vec<(&str, &str)> =
-                    values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                let values: Vec<(&str, &str)> = values
+                    .iter()
+                    .map(|(name, value)| (*name, value.as_str()))
+                    .collect();
                 let prompt = prompts.render(name, &values)?;
                 Ok(request(prompt, settings.temperature, settings.max_output))
             })
@@ -337,7 +348,10 @@ impl Material<'_> {
 /// The values that a question's targets had before the change: the annotated ones, where the
 /// episode has none.
 fn values_before(episode: &rawrag_corpus::meme::Episode, asked: &Asked) -> Vec<String> {
-    let before = asked.targets.iter().filter_map(|id| episode.entities.get(id));
+    let before = asked
+        .targets
+        .iter()
+        .filter_map(|id| episode.entities.get(id));
     let before: Vec<String> = before.flat_map(|entity| entity.before.clone()).collect();
     match before.is_empty() {
         true => asked.values.concat(),

@@ -123,7 +123,9 @@ fn grade_all(
         let mut graded = Vec::new();
         let mut keep = |graded: &mut Vec<Judgment>| {
             recorded += graded.len();
-            graded.iter().for_each(|_| progress(Step::One { failed: false }));
+            graded
+                .iter()
+                .for_each(|_| progress(Step::One { failed: false }));
             judgments.append_all(&std::mem::take(graded))
         };
         due(work, settings, &answers, &held, &mut |mut job| {
@@ -429,11 +431,7 @@ fn fill(judgment: &mut Judgment, read: &Read, replies: &[ChatReply]) {
 }
 
 /// The score, where the way has one, and whether it is the whole.
-fn grade(
-    way: &Way,
-    points: u32,
-    replies: &[ChatReply],
-) -> Result<(Option<f64>, bool), Ungraded> {
+fn grade(way: &Way, points: u32, replies: &[ChatReply]) -> Result<(Option<f64>, bool), Ungraded> {
     let read: Vec<Reply<'_>> = replies.iter().map(reply_of).collect();
     match (way, &read[..]) {
         (Way::Judge(judge), [reply]) => match judge.grade(*reply) {
@@ -443,7 +441,10 @@ fn grade(
             Outcome::Failed(reason) => Err(reason.into()),
         },
         (Way::Nuggets, [_, ..]) => {
-            let scores: Vec<f64> = read.iter().map(|reply| nugget(*reply)).collect::<Result<_, _>>()?;
+            let scores: Vec<f64> = read
+                .iter()
+                .map(|reply| nugget(*reply))
+                .collect::<Result<_, _>>()?;
             let score = scores.iter().sum::<f64>() / scores.len() as f64;
             Ok((Some(score), score == 1.0))
         }

@@ -13,8 +13,8 @@ use rawrag_baselines::{
 use rawrag_chunking::Encoding;
 use rawrag_corpus::{Conversation, Entry, Question};
 use rawrag_records::{
-    Appender, Consumption, EvidenceItem, Ingestion, Key, Level, Model, Run, Search,
-    SearchOutcome, StoredObject, WriteDecision, WriteEvent,
+    Appender, Consumption, EvidenceItem, Ingestion, Key, Level, Model, Run, Search, SearchOutcome,
+    StoredObject, WriteDecision, WriteEvent,
 };
 use rawrag_retrieval::{EvidenceSettings, Models, Settings};
 use serde::de::DeserializeOwned;
@@ -172,7 +172,10 @@ fn described(experiment: &Experiment, memory: &Memory, ready: &Ready) -> Describ
     let description = ready.system.description();
     let lacks = |capabilities: Capabilities| -> Vec<&str> {
         let listed = capabilities.listed().into_iter();
-        listed.filter(|(_, has)| !has).map(|(name, _)| name).collect()
+        listed
+            .filter(|(_, has)| !has)
+            .map(|(name, _)| name)
+            .collect()
     };
     Described {
         version: description.version.clone(),
@@ -197,7 +200,9 @@ fn described(experiment: &Experiment, memory: &Memory, ready: &Ready) -> Describ
 fn verdict(searches: &[Search], allowed: f64, floor: bool) -> Result<(), PipelineError> {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for search in searches.iter().filter(|search| failed(search)) {
-        *reasons.entry(search.error.as_deref().unwrap_or("")).or_default() += 1;
+        *reasons
+            .entry(search.error.as_deref().unwrap_or(""))
+            .or_default() += 1;
     }
     let (failed, total) = (reasons.values().sum::<usize>(), searches.len());
     if failed as f64 > allowed * total as f64 {

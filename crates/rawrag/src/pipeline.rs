@@ -308,7 +308,10 @@ pub(crate) fn begin(
 
 /// Whether the experiment asks about this conversation.
 pub(crate) fn is_wanted(experiment: &Experiment, entry: &Entry) -> bool {
-    let only = experiment.memory.as_ref().map_or(&[][..], |m| &m.conversations);
+    let only = experiment
+        .memory
+        .as_ref()
+        .map_or(&[][..], |m| &m.conversations);
     only.is_empty() || only.iter().any(|id| id == entry.conversation.id.as_str())
 }
 

@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use rawrag_corpus::synthetic::Family;
 use rawrag_corpus::{Errata, Gold, LoadError, Question, QuestionId};
-use rawrag_records::{
-    History, Judgment, JudgmentOutcome, Key, Phase, RecordError, Retrieval, Run,
-};
+use rawrag_records::{History, Judgment, JudgmentOutcome, Key, Phase, RecordError, Retrieval, Run};
 use rawrag_scoring::aggregate::{
     AggregateError, Capability, Cell, Expected, LocomoCategory, LongMemEvalGroup, Mark, Meme,
     MemeGroup, MemeTask, Row, Rules, Source, grouped, locomo, longmemeval, marked, meme,
@@ -306,7 +304,12 @@ impl Graded<'_> {
     }
 
     /// A line over the questions of which this holds.
-    fn line(&self, label: impl Into<String>, score: Option<f64>, of: impl Fn(&Item) -> bool) -> Line {
+    fn line(
+        &self,
+        label: impl Into<String>,
+        score: Option<f64>,
+        of: impl Fn(&Item) -> bool,
+    ) -> Line {
         let mut line = Line {
             label: label.into(),
             score,
@@ -360,7 +363,8 @@ impl Graded<'_> {
         ];
         let category = |item: &Item| {
             let at = NAMES.iter().position(|name| *name == item.kind);
-            at.map(|at| LocomoCategory::ALL[at]).ok_or(item.unknown("LoCoMo has no such category"))
+            at.map(|at| LocomoCategory::ALL[at])
+                .ok_or(item.unknown("LoCoMo has no such category"))
         };
         let is_asked = |item: &Item| item.kind != "adversarial";
         let errata = Errata::locomo()?;
@@ -379,7 +383,9 @@ impl Graded<'_> {
             let asked = |item: &Item| wanted(item) && is_asked(item);
             let overall = self.expected(asked, category)?;
             let (reps, policy) = (self.repetitions, self.policy);
-            let overall = marked(&overall, self.marks(asked), reps, policy)?.overall.score;
+            let overall = marked(&overall, self.marks(asked), reps, policy)?
+                .overall
+                .score;
             let groups = marked(&expected, self.marks(wanted), reps, policy)?.groups;
             let of = |(category, cell): (LocomoCategory, _)| {
                 let cell: rawrag_scoring::aggregate::MarkCell = cell;
@@ -389,7 +395,11 @@ impl Graded<'_> {
         };
         let floor = floors::abstaining_locomo(&self.expected(|_| true, category)?)?;
         let (mut lines, mut warnings) = (Vec::new(), Vec::new());
-        let sound = self.items.iter().filter(|item| is_asked(item) && is_sound(item)).count();
+        let sound = self
+            .items
+            .iter()
+            .filter(|item| is_asked(item) && is_sound(item))
+            .count();
         let wrong = self.items.iter().filter(|item| is_asked(item)).count() - sound;
         for without in [false, true] {
             if without && wrong == 0 {
@@ -398,7 +408,7 @@ impl Graded<'_> {
             let wanted = |item: &Item| !without || is_sound(item);
             let (overall, categories) = scores(&wanted)?;
             let named = |name: &str| match without {
-                true => format!("{name}, without {wrong} wrong gold answers"),
+                true => format!("{name}, without {wrong} known wrong"),
                 false => name.to_owned(),
             };
             let mut line = self.line(named("categories 1 to 4"), overall, |item| {
@@ -409,15 +419,17 @@ impl Graded<'_> {
             for (category, score) in categories {
                 let name = NAMES[usize::from(category.number() - 1)];
                 let label = match without {
-                    true => format!("{} {name}, without wrong gold answers", category.number()),
+                    true => format!("{} {name}, without known wrong", category.number()),
                     false => format!("{} {name}", category.number()),
                 };
                 let of = |item: &Item| item.kind == name;
                 let mut line = self.line(label, score, |item| wanted(item) && of(item));
                 line.abstaining = floor.categories.get(&category).and_then(Cell::score);
-                let (all, sound) = self.items.iter().filter(|i| of(i)).fold((0, 0), |(n, m), i| {
-                    (n + 1, m + usize::from(is_sound(i)))
-                });
+                let (all, sound) = self
+                    .items
+                    .iter()
+                    .filter(|i| of(i))
+                    .fold((0, 0), |(n, m), i| (n + 1, m + usize::from(is_sound(i))));
                 let ceiling = sound as f64 / f64::from(all.max(1));
                 if !without && is_asked_name(name) && score.is_some_and(|score| score > ceiling) {
                     warnings.push(format!(
@@ -464,8 +476,18 @@ impl Graded<'_> {
         push("all".into(), &judged.all, Some(&floor.all), &|_| true)?;
         let answerable = |item: &Item| !abstains(item);
         let label = "without abstention".into();
-        push(label, &judged.answerable, Some(&floor.answerable), &answerable)?;
-        push("abstention".into(), &judged.abstention, Some(&floor.abstention), &abstains)?;
+        push(
+            label,
+            &judged.answerable,
+            Some(&floor.answerable),
+            &answerable,
+        )?;
+        push(
+            "abstention".into(),
+            &judged.abstention,
+            Some(&floor.abstention),
+            &abstains,
+        )?;
         for (kind, cell) in &judged.kinds {
             let floor = floor.kinds.get(kind);
             push(kind.clone(), cell, floor, &|item| item.kind == *kind)?;
@@ -473,7 +495,9 @@ impl Graded<'_> {
         for (kind, cell) in &judged.answerable_kinds {
             let floor = floor.answerable_kinds.get(kind);
             let label = format!("{kind}, without abstention");
-            push(label, cell, floor, &|item| item.kind == *kind && !abstains(item))?;
+            push(label, cell, floor, &|item| {
+                item.kind == *kind && !abstains(item)
+            })?;
         }
         Ok((lines, Vec::new()))
     }
@@ -484,7 +508,10 @@ impl Graded<'_> {
             .iter()
             .map(|item| {
                 let phase = Some(Phase::Before);
-                let partner = Key { phase, ..item.key.clone() };
+                let partner = Key {
+                    phase,
+                    ..item.key.clone()
+                };
                 (&item.key, partner.to_string())
             })
             .collect();
@@ -545,10 +572,14 @@ impl Graded<'_> {
         let unanswerable: HashSet<&str> = self
             .items
             .iter()
-            .filter(|item| self.known.is_some_and(|k| k.unanswerable.contains(&item.key)))
+            .filter(|item| {
+                self.known
+                    .is_some_and(|k| k.unanswerable.contains(&item.key))
+            })
             .map(|item| item.name.as_str())
             .collect();
-        let floor = floors::abstaining_memoryagentbench(&expected, |name| unanswerable.contains(name))?;
+        let floor =
+            floors::abstaining_memoryagentbench(&expected, |name| unanswerable.contains(name))?;
         let mut overall = self.line("four capabilities, mean", score.overall, |_| true);
         overall.abstaining = floor.overall;
         if score.overall.is_none() {
@@ -628,7 +659,10 @@ impl Graded<'_> {
             }
             false => {
                 let score = grouped(&expected, self.rows(&wanted), self.rules())?;
-                let kinds = score.groups.iter().map(|(kind, cell)| (*kind, cell.score()));
+                let kinds = score
+                    .groups
+                    .iter()
+                    .map(|(kind, cell)| (*kind, cell.score()));
                 (score.overall.score(), kinds.collect())
             }
         };
@@ -701,7 +735,8 @@ fn longmemeval_group(item: &Item) -> LongMemEvalGroup<'_> {
 fn meme_task(item: &Item) -> Result<MemeTask, ScoreError> {
     let named = |task: &&MemeTask| tag(**task) == item.kind;
     let task = MemeTask::ALL.iter().find(named);
-    task.copied().ok_or_else(|| item.unknown("MEME has no such task"))
+    task.copied()
+        .ok_or_else(|| item.unknown("MEME has no such task"))
 }
 
 fn tag(task: MemeTask) -> &'static str {
@@ -742,7 +777,11 @@ fn shown(retrievals: &[Retrieval], histories: &[History]) -> Vec<Shown> {
         .iter()
         .map(|history| (history.conversation.as_str(), history))
         .collect();
-    let units: [(&'static str, fn(&Retrieval) -> Parts<'_>, fn(&History) -> u32); 2] = [
+    let units: [(
+        &'static str,
+        fn(&Retrieval) -> Parts<'_>,
+        fn(&History) -> u32,
+    ); 2] = [
         (
             "messages",
             |r| (&r.gold_messages, &r.first_message, &r.last_message),
@@ -776,7 +815,10 @@ fn shown(retrievals: &[Retrieval], histories: &[History]) -> Vec<Shown> {
                 random.any,
                 random.all,
             ];
-            tallies.iter_mut().zip(values).for_each(|(all, one)| all.push(one));
+            tallies
+                .iter_mut()
+                .zip(values)
+                .for_each(|(all, one)| all.push(one));
         }
         let [any, all, random_any, random_all] = &tallies;
         Shown {

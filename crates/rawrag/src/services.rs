@@ -75,7 +75,9 @@ impl<'a> Stages<'a> {
         };
         let resolve = |called: Option<Called<'_>>, concurrency: usize| {
             let settings = called.map(|called| called.service.settings(concurrency));
-            settings.map(|settings| settings.resolve(environment)).transpose()
+            settings
+                .map(|settings| settings.resolve(environment))
+                .transpose()
         };
         let reader = experiment.reader.as_ref();
         let assessors = experiment.assessors.as_slice();
@@ -140,16 +142,17 @@ impl<'a> Stages<'a> {
         }
         for (assessor, at) in self.assessors.iter().zip(&self.assessors_at) {
             let repetitions = assessor.repetitions;
-            manifest.settings["assessors"][&assessor.name] = match (&assessor.service, assessor.rule) {
-                (Some(service), _) => json!({
-                    "provider": service.provider,
-                    "prompt": assessor.prompt,
-                    "temperature": assessor.temperature,
-                    "max_output": assessor.max_output,
-                    "repetitions": repetitions,
-                }),
-                (None, rule) => json!({ "rule": rule }),
-            };
+            manifest.settings["assessors"][&assessor.name] =
+                match (&assessor.service, assessor.rule) {
+                    (Some(service), _) => json!({
+                        "provider": service.provider,
+                        "prompt": assessor.prompt,
+                        "temperature": assessor.temperature,
+                        "max_output": assessor.max_output,
+                        "repetitions": repetitions,
+                    }),
+                    (None, rule) => json!({ "rule": rule }),
+                };
             let expected = manifest.expected.clone();
             manifest.expected = expected.assessed(&assessor.name, repetitions);
             if let (Some(called), Some(at)) = (assessor.called(), at) {
@@ -345,7 +348,10 @@ impl Services {
     }
 
     /// The reader's client; `None` where no model answers.
-    pub(crate) fn reader(&self, stages: &Stages<'_>) -> Result<Option<Arc<ChatClient>>, PipelineError> {
+    pub(crate) fn reader(
+        &self,
+        stages: &Stages<'_>,
+    ) -> Result<Option<Arc<ChatClient>>, PipelineError> {
         let Some(reader) = stages.reader else {
             return Ok(None);
         };

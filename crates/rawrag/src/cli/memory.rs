@@ -7,8 +7,7 @@ use std::path::Path;
 use crate::experiment::Memory;
 use crate::memory::Ready;
 use crate::records::{
-    Consumption, EvidenceItem, Ingestion, Run, Search, SearchOutcome, StoredObject,
-    WriteDecision,
+    Consumption, EvidenceItem, Ingestion, Run, Search, SearchOutcome, StoredObject, WriteDecision,
 };
 use crate::retrieval::EvidenceSettings;
 use crate::summary;
@@ -34,7 +33,9 @@ pub(super) fn ready(
     #[cfg(not(unix))]
     {
         let _ = (folder, systems);
-        Err(Failure::Usage("wrappers of memory systems run on Unix".into()))
+        Err(Failure::Usage(
+            "wrappers of memory systems run on Unix".into(),
+        ))
     }
 }
 
@@ -65,7 +66,9 @@ pub(super) fn summarise(
     if !lacks.is_empty() {
         writeln!(out, "it does not declare: {}", lacks.join(", "))?;
     }
-    let failed = searches.iter().filter(|s| s.outcome == SearchOutcome::Failed);
+    let failed = searches
+        .iter()
+        .filter(|s| s.outcome == SearchOutcome::Failed);
     let failed = failed.count();
     let empty = searches.iter().filter(|s| s.returned == 0).count() - failed;
     let sum = |of: fn(&Search) -> u32| searches.iter().map(|s| u64::from(of(s))).sum::<u64>();
@@ -80,7 +83,10 @@ pub(super) fn summarise(
     let found = summary::found(&[], searches, &run.read::<EvidenceItem>()?);
     let unknown = found.iter().filter(|found| found.ranking.is_none()).count();
     if unknown > 0 {
-        writeln!(out, "{unknown} questions had items of unknown origin and count for tokens only")?;
+        writeln!(
+            out,
+            "{unknown} questions had items of unknown origin and count for tokens only"
+        )?;
     }
     runs::print_depths(out, &summary::by_depth(&found, cutoffs))?;
     writeln!(out, "\nRecords: {}", run.folder().display())?;
@@ -88,11 +94,7 @@ pub(super) fn summarise(
 }
 
 /// How long adding, getting ready and searching took.
-pub(super) fn times(
-    out: &mut impl Write,
-    run: &Run,
-    searches: &[Search],
-) -> Result<(), Failure> {
+pub(super) fn times(out: &mut impl Write, run: &Run, searches: &[Search]) -> Result<(), Failure> {
     let consumptions: Vec<Consumption> = run.read()?;
     let seconds = |of: fn(&Consumption) -> f64| consumptions.iter().map(of).sum::<f64>() / 1000.0;
     let searching = searches.iter().map(|s| s.milliseconds).sum::<f64>() / 1000.0;

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::corpus::{Conversation, Entry, MessagePosition, Question};
 use crate::experiment::Experiment;
+use crate::memory;
 use crate::pipeline::{self, Job, Progress};
 use crate::records::{
-    Answer, Complete, EvidenceItem, Expected, Judgment, JudgmentOutcome, Key, Manifest, RecordError,
-    Retrieval, Run, Search,
+    Answer, Complete, EvidenceItem, Expected, Judgment, JudgmentOutcome, Key, Manifest,
+    RecordError, Retrieval, Run, Search,
 };
-use crate::memory;
 use crate::scoring::Ranking;
 use crate::summary::{self, Depth, Found};
 use rawrag_statistics::{PairCounts, Replication, sign_flip};
@@ -278,7 +278,10 @@ pub(super) fn show(run: &Path, wanted: &str, data: Option<PathBuf>) -> Result<()
 fn print_answers(out: &mut impl Write, run: &Run, key: &Key) -> Result<(), Failure> {
     let judgments = run.read::<Judgment>()?;
     let answers = run.read::<Answer>()?;
-    for answer in answers.iter().filter(|answer| answer.question_key() == *key) {
+    for answer in answers
+        .iter()
+        .filter(|answer| answer.question_key() == *key)
+    {
         let outcome = name(&answer.outcome);
         let text = answer.text.as_deref().or(answer.error.as_deref());
         writeln!(
@@ -330,7 +333,9 @@ pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
         return Err(Failure::Input(text.into()));
     }
     compare_judgments(&mut out, &a.judgments, &b.judgments)?;
-    let of = |records: &Complete| summary::found(&records.retrievals, &records.searches, &records.evidence);
+    let of = |records: &Complete| {
+        summary::found(&records.retrievals, &records.searches, &records.evidence)
+    };
     let (a, b) = (of(&a), of(&b));
     if a.is_empty() || b.is_empty() {
         return Ok(());
@@ -548,14 +553,27 @@ fn print_search(
     let from = |item: &EvidenceItem| item.messages.clone().unwrap_or_default();
     for item in items {
         let gold = |message: &u32| search.gold_messages.contains(message);
-        let mark = if from(item).iter().any(gold) { '*' } else { ' ' };
-        let score = item.score.map_or(String::new(), |score| format!(" {score:.3}"));
+        let mark = if from(item).iter().any(gold) {
+            '*'
+        } else {
+            ' '
+        };
+        let score = item
+            .score
+            .map_or(String::new(), |score| format!(" {score:.3}"));
         let origin = match &item.messages {
             Some(messages) => format!("{} messages", messages.len()),
             None => "unknown origin".to_owned(),
         };
-        writeln!(out, "{mark}{:3}.{score}  {} tokens, {origin}", item.rank, item.tokens)?;
-        let text = item.text.as_deref().map_or("no text is kept".to_owned(), brief);
+        writeln!(
+            out,
+            "{mark}{:3}.{score}  {} tokens, {origin}",
+            item.rank, item.tokens
+        )?;
+        let text = item
+            .text
+            .as_deref()
+            .map_or("no text is kept".to_owned(), brief);
         writeln!(out, "      {text}")?;
     }
     let shown: Vec<u32> = items.iter().flat_map(from).collect();
@@ -596,12 +614,7 @@ fn print_missed(
 }
 
 /// The question, and what a good answer is.
-fn print_asked(
-    out: &mut impl Write,
-    question: &Question,
-    key: &Key,
-    kind: &str,
-) -> io::Result<()> {
+fn print_asked(out: &mut impl Write, question: &Question, key: &Key, kind: &str) -> io::Result<()> {
     writeln!(out, "{key} ({kind})")?;
     writeln!(out, "{}", question.text)?;
     if let Some(gold) = &question.gold {

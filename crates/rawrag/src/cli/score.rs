@@ -105,11 +105,17 @@ fn disclaimers(run: &Run) -> Vec<&'static str> {
 fn known(data: &Path, run: &Run) -> Result<Known, Failure> {
     let mut known = Known::default();
     let report = crate::corpus::read::<LoadError>(data, None, |entry| {
-        entry.questions.iter().for_each(|question| known.add(question));
+        entry
+            .questions
+            .iter()
+            .for_each(|question| known.add(question));
         Ok(())
     })?;
     if report.hash.to_string() != run.manifest().data.sha256 {
-        let text = format!("{} is not the data that the run was made on", data.display());
+        let text = format!(
+            "{} is not the data that the run was made on",
+            data.display()
+        );
         return Err(Failure::Input(text.into()));
     }
     Ok(known)
@@ -172,7 +178,9 @@ fn plural(n: u32, what: &str) -> String {
 fn table(out: &mut impl Write, lines: &[Line]) -> io::Result<()> {
     let gated = lines.iter().any(|line| line.gated > 0);
     let random = lines.iter().any(|line| line.random.is_some());
-    let mut head = vec!["", "score, %", "n", "correct", "wrong", "unparsed", "failed"];
+    let mut head = vec![
+        "", "score, %", "n", "correct", "wrong", "unparsed", "failed",
+    ];
     if gated {
         head.push("gated");
     }

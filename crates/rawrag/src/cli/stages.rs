@@ -11,8 +11,8 @@ use crate::judging;
 use crate::models::prices::{CostRange, Planned, PriceTable, Totals};
 use crate::models::remote::Stop;
 use crate::records::{
-    Answer, AnswerOutcome, Assessment, AssessmentOutcome, History, Judgment, JudgmentOutcome, Record, Retrieval, Run, Search,
-    SearchOutcome, Timing, Usage,
+    Answer, AnswerOutcome, Assessment, AssessmentOutcome, History, Judgment, JudgmentOutcome,
+    Record, Retrieval, Run, Search, SearchOutcome, Timing, Usage,
 };
 use crate::services::{self, Calling, Services, Stages, Step};
 use serde::Deserialize;
@@ -88,8 +88,7 @@ fn announce(stages: &Stages<'_>) {
 pub(super) const SCRIPTED: &str =
     "Replies come from a script: nothing here measures the quality of answers or of grades.";
 
-pub(super) const PATTERN: &str =
-    "Synthetic: the reader knows the generator's sentences and is no model. Nothing here measures one.";
+pub(super) const PATTERN: &str = "Synthetic: the reader knows the generator's sentences and is no model. Nothing here measures one.";
 
 /// Does what is left of assessing, answering and judging, or says what it would cost.
 pub(super) fn finish(
@@ -214,7 +213,11 @@ fn announce_price(
     let assessed = work.stages.assessors.iter().zip(assessing::plan(work)?);
     let assessed = assessed.filter_map(|(assessor, plan)| {
         let plan = plan?;
-        Some((format!("assessing by {}", assessor.name), plan.clone(), plan))
+        Some((
+            format!("assessing by {}", assessor.name),
+            plan.clone(),
+            plan,
+        ))
     });
     let answers = answering::plan(work)?;
     let answers = answers.map(|plan| ("answering".to_owned(), plan.clone(), plan));
@@ -292,7 +295,12 @@ pub(super) fn summarise(out: &mut impl Write, run: &Run) -> Result<(), Failure> 
 
 /// What has to be said beside any number of a run.
 pub(super) fn disclaimers(run: &Run) -> Vec<&'static str> {
-    let has = |name: &str| run.manifest().models.values().any(|model| model.name == name);
+    let has = |name: &str| {
+        run.manifest()
+            .models
+            .values()
+            .any(|model| model.name == name)
+    };
     let said = [(services::SCRIPTED, SCRIPTED), (services::PATTERN, PATTERN)];
     let said = said.into_iter().filter(|(name, _)| has(name));
     said.map(|(_, text)| text).collect()
@@ -307,7 +315,10 @@ fn assessments(out: &mut impl Write, assessments: &[Assessment]) -> io::Result<(
     }
     for (assessor, assessments) in by_assessor {
         let outcomes = assessments.iter().map(|a| assessment_outcome(a.outcome));
-        let sufficient = assessments.iter().filter(|a| a.sufficient == Some(true)).count();
+        let sufficient = assessments
+            .iter()
+            .filter(|a| a.sufficient == Some(true))
+            .count();
         let n = assessments.len();
         let share = runs::percent(Some(sufficient as f64 / n as f64));
         writeln!(
@@ -447,9 +458,17 @@ pub(super) fn status(run: &Path) -> Result<(), Failure> {
     }
     let assessments = run.read::<Assessment>()?;
     for (assessor, &repetitions) in &expected.assessments {
-        let held = assessments.iter().filter(|a| a.assessor == *assessor).count();
+        let held = assessments
+            .iter()
+            .filter(|a| a.assessor == *assessor)
+            .count();
         let name = format!("assessing by {assessor}");
-        stage(&mut out, &name, held, expected.questions * repetitions as usize)?;
+        stage(
+            &mut out,
+            &name,
+            held,
+            expected.questions * repetitions as usize,
+        )?;
     }
     let complete = run.read_complete();
     match &complete {

@@ -184,7 +184,9 @@ fn keep(experiment: &Experiment, out: &Path) -> Result<PathBuf, Failure> {
         fs::create_dir_all(beside)?;
     }
     fs::create_dir(out).map_err(|error| {
-        named(format!("{error}; name a new folder, or go on there with `rawrag resume`"))
+        named(format!(
+            "{error}; name a new folder, or go on there with `rawrag resume`"
+        ))
     })?;
     let path = out.join("experiment.toml");
     let text = toml::to_string(experiment).map_err(|error| named(error.to_string()))?;

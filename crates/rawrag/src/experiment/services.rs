@@ -293,7 +293,8 @@ impl Experiment {
             return Ok(());
         };
         if self.benchmark != rawrag_corpus::Benchmark::Synthetic {
-            let problem = "reads the generator's sentences only; take it for the benchmark synthetic";
+            let problem =
+                "reads the generator's sentences only; take it for the benchmark synthetic";
             return Err((part.field("pattern"), problem));
         }
         if reader.prompt.is_some() || reader.answer.is_some() {
