@@ -4,6 +4,7 @@ mod beam;
 mod chat_jsonl;
 mod chatgpt;
 mod elements;
+mod films;
 mod locomo;
 mod long_mt_bench;
 mod longmemeval;

@@ -125,6 +125,7 @@ pub const RELEASES: &[Release] = &[
             unseen("data/Test_Time_Learning-00000-of-00001.parquet"),
             unseen("data/Long_Range_Understanding-00000-of-00001.parquet"),
             unseen("data/Conflict_Resolution-00000-of-00001.parquet"),
+            unseen("entity2id.json"),
         ],
         links: None,
         content: None,

@@ -11,6 +11,9 @@
 //! - every other source: pieces of at most 4,096 tokens (o200k_base) that end where a sentence or line does
 //!   (in `icl_*`, where a labelled example does). Undated, so positions alone say what came first.
 //!
+//! The films that ReDial's questions ask for are given by number, and named by `entity2id.json` at
+//! the root of the release.
+//!
 //! The release's own program joins sentences found by a trained splitter and by that loses line
 //! ends; here a piece is a slice of the context. The layout follows the release's documentation
 //! and programs that read it; no real file has exercised this reader.
@@ -23,6 +26,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::elements::Place;
+use super::films::{Films, is_number};
 use super::python::{Literal, literal};
 use super::quoted::Said;
 use super::{Entry, answer, note_repeated_questions};
@@ -67,6 +71,8 @@ struct Turn {
 #[derive(Default)]
 pub(super) struct Rows {
     of_source: BTreeMap<String, u32>,
+    /// The titles of ReDial's films, once they were needed.
+    films: Option<Films>,
 }
 
 impl Rows {
@@ -93,12 +99,54 @@ impl Rows {
             id: ConversationId::from(id),
             sessions,
         };
-        let questions = questions(&row, &conversation, &place, notes)?;
+        let mut questions = questions(&row, &conversation, &place, notes)?;
+        if source.starts_with(RECOMMENDATIONS) {
+            self.name_films(&mut questions, &place, notes)?;
+        }
         note_repeated_questions(&questions, notes);
         Ok(Some(Entry {
             conversation,
             questions,
         }))
+    }
+}
+
+/// What begins the name of ReDial, the source of recommendations.
+const RECOMMENDATIONS: &str = "recsys";
+
+impl Rows {
+    /// Puts titles in place of the numbers by which the release gives the films to recommend.
+    fn name_films(
+        &mut self,
+        questions: &mut [Question],
+        place: &Place<'_>,
+        notes: &mut Notes,
+    ) -> Result<(), LoadError> {
+        for question in questions {
+            let (Some(Gold::Answer(Answer::List(films))), id) = (&mut question.gold, &question.id)
+            else {
+                continue;
+            };
+            if !films.iter().all(|film| is_number(film)) {
+                continue;
+            }
+            let titles = match &mut self.films {
+                Some(titles) => titles,
+                none => none.insert(Films::near(place.file)?.ok_or_else(|| {
+                    let problem = "the answers are numbers of films";
+                    let mend = "put entity2id.json of the release beside its folder `data`";
+                    place.error("answers", problem, mend)
+                })?),
+            };
+            for film in films {
+                match titles.title(film) {
+                    Some(title) => title.clone_into(film),
+                    None => notes
+                        .add_detail(Oddity::FilmUnknown, || (id.to_string(), Some(film.clone()))),
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -344,7 +392,7 @@ fn gold(
     row: &Row<'_>,
     place: &Place<'_>,
 ) -> Result<Gold, LoadError> {
-    let recommends = row.metadata.source.starts_with("recsys");
+    let recommends = row.metadata.source.starts_with(RECOMMENDATIONS);
     let answer = match answer(raw, "answers", place)? {
         Answer::List(values) if recommends => Answer::List(values),
         Answer::List(mut values) => match values.len() {
