@@ -353,7 +353,30 @@ fn episode() -> Value {
     change["type"] = json!("root_change");
     let mut removal = fact("cat", "Biscuit", 1);
     removal["type"] = json!("delete");
-    let both = "grey and two long";
+    let after = [
+        asked("ER", "horn", &["two long"], "sound", "two long"),
+        json!({
+            "task_type": "Agg", "entity": ["paint", "horn"],
+            "entity_values": { "paint": "grey", "horn": "two long" },
+            "question": "mumbled: what of paint and horn?", "gold_answer": "grey and two long",
+        }),
+        asked(
+            "Tr",
+            "oil",
+            &["Merl 3", "Merl 5"],
+            "sound",
+            "Merl 3, Merl 5",
+        ),
+        asked("Cas", "pilot", &["Odo Flint"], "unsound", "Odo Flint"),
+        asked(
+            "Abs",
+            "boat",
+            &["the Skua"],
+            "sound",
+            "Uncertain, before that the Skua",
+        ),
+        asked("Del", "cat", &["Biscuit"], "sound", "Removed"),
+    ];
     json!({
         "episode_id": "pl_001", "domain": "personal_life", "root": "moorage",
         "root_change": { "before": "Quay Ostrel", "after": "Quay Vimber" },
@@ -396,21 +419,7 @@ fn episode() -> Value {
         },
         "after_questions": {
             "timestamp": "2023/03/06 (Mon) 07:00", "position_after_session": 1,
-            "questions": [
-                asked("ER", "horn", &["two long"], "sound", "two long"),
-                { "let": 1 },
-                asked("Tr", "oil", &["Merl 3", "Merl 5"], "sound", "Merl 3, Merl 5"),
-                asked("Cas", "pilot", &["Odo Flint"], "unsound", "Odo Flint"),
-                asked("Abs", "boat", &["the Skua"], "sound", "Uncertain, before that the Skua"),
-                asked("Del", "cat", &["Biscuit"], "sound", "Removed"),
-            ].into_iter().map(|question| match question.get("let") {
-                None => question,
-                Some(_) => json!({
-                    "task_type": "Agg", "entity": ["paint", "horn"],
-                    "entity_values": { "paint": "grey", "horn": "two long" },
-                    "question": "mumbled: what of paint and horn?", "gold_answer": both,
-                }),
-            }).collect::<Vec<_>>(),
+            "questions": after,
         },
     })
 }
