@@ -10,6 +10,8 @@ mod failure;
 mod history;
 mod memory;
 mod models;
+#[cfg(feature = "remote")]
+mod oracle;
 mod runs;
 mod score;
 #[cfg(feature = "remote")]
@@ -112,6 +114,10 @@ enum Command {
     },
     /// Score a run as its benchmark does, beside what no memory would score
     Score(score::Asked),
+    /// Choose evidence knowing what is asked for, from a run's store or from the source, and have it
+    /// answered and graded as that run was
+    #[cfg(feature = "remote")]
+    Oracle(Box<oracle::Arguments>),
     /// List the runs in a folder
     Runs {
         /// The folder
@@ -232,6 +238,8 @@ impl Arguments {
             #[cfg(feature = "remote")]
             Command::Rejudge { run, judge, calls } => stages::rejudge(&run, &judge, &calls),
             Command::Score(asked) => score::score(&asked),
+            #[cfg(feature = "remote")]
+            Command::Oracle(arguments) => oracle::run(&arguments),
             Command::Runs { folder } => runs::list(&folder),
             Command::Show {
                 run,

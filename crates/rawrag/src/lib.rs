@@ -50,6 +50,8 @@ mod grading;
 #[cfg(feature = "remote")]
 pub mod judging;
 pub mod memory;
+#[cfg(feature = "remote")]
+pub mod oracle;
 pub mod pipeline;
 pub mod scores;
 #[cfg(feature = "remote")]
