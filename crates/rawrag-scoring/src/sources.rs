@@ -112,7 +112,9 @@ fn chooses(reply: &str, golds: &[&str]) -> Option<bool> {
         return Some(exact_match(reply, golds)? || exact_match(behind, golds)?);
     }
     let behind = after_prefix(reply, "Answer:").and_then(letter);
-    let chosen = letter(reply).or(behind).or_else(|| choice_letter(reply, 26));
+    let chosen = letter(reply)
+        .or(behind)
+        .or_else(|| choice_letter(reply, 26));
     Some(chosen.is_some_and(|chosen| letters.contains(&chosen)))
 }
 
