@@ -2,7 +2,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::{reproduce, validity};
+use crate::{diagnose, reproduce, validity};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rawrag_import::command::CommandError;
 use rawrag_paper::claims::{self, Judged, Statements};
@@ -40,6 +40,8 @@ enum Task {
     Import(rawrag_import::command::Arguments),
     /// Paired statistics of a table of labels, or of numbers typed in.
     Stats(Box<statistics::command::Arguments>),
+    /// Analyses the records of runs: why a system answers right or wrong.
+    Diagnose(Box<diagnose::Arguments>),
     /// Simulates coverage and size of every method, and writes what docs/validity.md stands on.
     Validity(validity::Arguments),
 }
@@ -114,7 +116,7 @@ struct Shown {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum FormatName {
+pub(crate) enum FormatName {
     Md,
     Csv,
     Json,
@@ -143,6 +145,8 @@ pub(crate) enum Failure {
     Import(CommandError),
     #[error(transparent)]
     Statistics(#[from] StatisticsError),
+    #[error(transparent)]
+    Diagnose(#[from] diagnose::DiagnoseError),
     #[error(transparent)]
     Validity(#[from] validity::ValidityError),
     #[cfg(feature = "png")]
@@ -182,6 +186,8 @@ impl Failure {
             Self::Import(_) => 3,
             Self::Statistics(error) if error.is_usage() => 2,
             Self::Statistics(_) => 3,
+            Self::Diagnose(error) if error.is_usage() => 2,
+            Self::Diagnose(_) => 3,
             #[cfg(feature = "png")]
             Self::Png(_) => 1,
             Self::Validity(_) | Self::Output(_) | Self::Write { .. } => 1,
@@ -203,6 +209,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
         }
         Task::Stats(arguments) => {
             out.write_all(arguments.answer()?.as_bytes())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Diagnose(diagnose) => {
+            diagnose.diagnose(&arguments.folders.runs(), out)?;
             return Ok(ExitCode::SUCCESS);
         }
         Task::Validity(arguments) => {

@@ -1,6 +1,7 @@
 //! The reviewer's commands: tables from cached outputs, measured beside published.
 
 mod commands;
+mod diagnose;
 #[cfg(feature = "frames")]
 mod pack;
 mod reproduce;

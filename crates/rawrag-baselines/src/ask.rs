@@ -31,13 +31,21 @@ pub struct Asked {
     pub ready_milliseconds: f64,
     /// One a question, in the order of asking.
     pub searches: Vec<Search>,
-    /// Everything persisted, or why it is not known: at the end, and before that at each phase in
-    /// which questions were asked of a prefix.
-    pub exports: Vec<(Option<Phase>, Result<Vec<Stored>, String>)>,
+    /// What was persisted at each phase in which questions were asked of a prefix, and at the end.
+    pub exports: Vec<Export>,
     /// The write decisions, or why they are not known.
     pub decisions: Result<Vec<Decision>, String>,
     /// What was used, or why it is not known.
     pub usage: Result<Usage, String>,
+}
+
+/// A store as it was at one time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Export {
+    /// The phase whose questions had just been asked; `None` at the end.
+    pub phase: Option<Phase>,
+    /// Everything persisted, or why it is not known.
+    pub stored: Result<Vec<Stored>, String>,
 }
 
 /// One ingestion unit that a system took in.
@@ -191,11 +199,13 @@ pub fn ask(
         }
         if let Some(phase) = stage.phase(questions) {
             let stored = system.export().map_err(|error| error.to_string());
-            asked.exports.push((Some(phase), stored));
+            let phase = Some(phase);
+            asked.exports.push(Export { phase, stored });
         }
     }
     let stored = system.export().map_err(|error| error.to_string());
-    asked.exports.push((None, stored));
+    let phase = None;
+    asked.exports.push(Export { phase, stored });
     asked.decisions = system.decisions().map_err(|error| error.to_string());
     asked.usage = system.usage().map_err(|error| error.to_string());
     let closed = system.close();
@@ -490,7 +500,7 @@ mod tests {
             .map(|s| (s.question, s.found.as_ref().unwrap()[0].messages.clone()))
             .collect();
         assert_eq!(seen, [(1, Some(vec![2])), (0, Some(vec![3]))]);
-        assert_eq!(asked.exports[0].1.as_ref().unwrap().len(), 4);
+        assert_eq!(asked.exports[0].stored.as_ref().unwrap().len(), 4);
     }
 
     /// mem0#5404: a system that ignores k.

@@ -25,7 +25,6 @@ pub mod metric;
 pub mod statistics;
 
 mod formula;
-mod outputs;
 mod page;
 mod pairwise;
 #[cfg(feature = "png")]
@@ -34,10 +33,10 @@ mod sheet;
 mod table;
 
 pub use definition::{DefinitionError, Published};
-pub use outputs::{Outputs, QuestionRecords, RunState, Runs};
 pub use page::page;
 #[cfg(feature = "png")]
 pub use png::{PngError, png};
+pub use rawrag_diagnostics::{Outputs, QuestionRecords, RunState, Runs};
 pub use sheet::{Column, Format, Line, Sheet, Text};
 pub use table::{Cell, Measured, Only, Row, Table};
 

@@ -492,8 +492,8 @@ impl Question<'_> {
 
     /// The gold messages (or sessions) by the items that overlap them.
     fn ranking(&self, k: usize, level: Level) -> Result<Ranking, Unmeasurable> {
-        if let (None, Some((search, items))) = (&self.records.retrieval, &self.records.search) {
-            return searched(search, items, k, level);
+        if let (None, Some(search)) = (&self.records.retrieval, &self.records.search) {
+            return searched(search, &self.records.evidence, k, level);
         }
         let record = self.retrieval()?;
         if (record.requested as usize) < k && record.requested < record.available {
@@ -675,7 +675,8 @@ fn nano_ndcg(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
 }
 
 fn evidence_tokens(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
-    if let (None, Some((search, items))) = (&q.records.retrieval, &q.records.search) {
+    if let (None, Some(search)) = (&q.records.retrieval, &q.records.search) {
+        let items = &q.records.evidence;
         let first = items.iter().take(k).map(|item| item.tokens);
         let tokens = match items.len() > k {
             true => first.sum(),
@@ -706,7 +707,7 @@ fn dense_removed(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
 }
 
 fn milliseconds(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
-    if let (None, Some((search, _))) = (&q.records.retrieval, &q.records.search) {
+    if let (None, Some(search)) = (&q.records.retrieval, &q.records.search) {
         return Ok(Some(search.milliseconds));
     }
     Ok(Some(q.retrieval()?.milliseconds))

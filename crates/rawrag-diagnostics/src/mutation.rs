@@ -1,0 +1,276 @@
+//! The mutation audit (Raw-RAG, C.2, Figure 2 and Table 1): how many writes a system proposes to
+//! change, and how many change anything.
+//!
+//! - *Proposed*: UPDATE and DELETE of all decisions that the model emitted, NONE included.
+//! - *Effective*: persisted UPDATE whose old and new text are both on record and differ, and
+//!   persisted DELETE, of the same number of emitted decisions.
+//! - A persisted UPDATE whose texts are equal is a no-op; one without both texts cannot be told and
+//!   is counted apart.
+//!
+//! A rate over a run is given by decisions (all conversations in one) and as the mean of its
+//! conversations' rates.
+
+use std::collections::BTreeMap;
+
+use rawrag_records::{Level, WriteDecision, WriteEvent};
+
+use crate::{Column, Diagnostic, DiagnosticError, Input, Need, Report, Table, Unit, Value};
+
+pub(crate) const MUTATION: Diagnostic = Diagnostic {
+    name: "mutation",
+    about: "How many writes a system proposes to change, and how many of them change anything",
+    source: "Raw-RAG, C.2, Figure 2",
+    needs: &[Need::Decisions],
+    analyse,
+};
+
+fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
+    let (mut events, mut rates, mut conversations) = (Vec::new(), Vec::new(), Vec::new());
+    let mut notes = Vec::new();
+    for run in &input.runs {
+        let name = run.manifest.name.as_str();
+        let mut by_conversation: BTreeMap<&str, Writes> = BTreeMap::new();
+        for decision in &run.decisions {
+            let writes = by_conversation.entry(&decision.conversation).or_default();
+            writes.count(decision);
+        }
+        let mut total = Writes::default();
+        for writes in by_conversation.values() {
+            total.add(writes);
+        }
+        for (level, label) in LEVELS {
+            let count = |event| total.counts.get(&(level, event)).copied().unwrap_or(0);
+            events.push(vec![
+                name.into(),
+                label.into(),
+                count(WriteEvent::Add).into(),
+                count(WriteEvent::Update).into(),
+                count(WriteEvent::Delete).into(),
+                count(WriteEvent::None).into(),
+            ]);
+        }
+        rates.push(vec![
+            name.into(),
+            by_conversation.len().into(),
+            total.proposed().into(),
+            total.mutations(Level::Proposed).into(),
+            total.effective().into(),
+            total.unchanged.into(),
+            total.unknown.into(),
+            Value::rate(total.mutations(Level::Proposed), total.proposed(), EMITTED),
+            Value::rate(total.effective(), total.proposed(), EMITTED),
+            mean(&by_conversation, |w| w.mutations(Level::Proposed)),
+            mean(&by_conversation, Writes::effective),
+        ]);
+        let silent = by_conversation
+            .values()
+            .filter(|w| w.proposed() == 0)
+            .count();
+        if silent > 0 {
+            notes.push(format!(
+                "{name}: {silent} of {} conversations emitted no decision and have no rate.",
+                by_conversation.len()
+            ));
+        }
+        conversations.extend(ranked(&by_conversation).into_iter().map(|(id, writes)| {
+            vec![
+                name.into(),
+                id.into(),
+                writes.proposed().into(),
+                writes.mutations(Level::Proposed).into(),
+                writes.effective().into(),
+                Value::rate(
+                    writes.mutations(Level::Proposed),
+                    writes.proposed(),
+                    EMITTED,
+                ),
+                Value::rate(writes.effective(), writes.proposed(), EMITTED),
+            ]
+        }));
+    }
+    Ok(Report {
+        tables: vec![
+            Table {
+                name: "rates",
+                about: "one run",
+                columns: RATES.to_vec(),
+                rows: rates,
+            },
+            Table {
+                name: "events",
+                about: "one level of one run's decisions",
+                columns: EVENTS.to_vec(),
+                rows: events,
+            },
+            Table {
+                name: "conversations",
+                about: "one conversation, the highest proposed rate first",
+                columns: CONVERSATIONS.to_vec(),
+                rows: conversations,
+            },
+        ],
+        notes,
+    })
+}
+
+const EMITTED: &str = "emitted decisions";
+
+const LEVELS: [(Level, &str); 3] = [
+    (Level::Proposed, "emitted"),
+    (Level::Returned, "returned"),
+    (Level::Persisted, "persisted"),
+];
+
+const RATES: [Column; 11] = [
+    Column::new("run", Unit::Text, "the run"),
+    Column::new(
+        "conversations",
+        Unit::Count,
+        "conversations with a decision of any level",
+    ),
+    Column::new(
+        "emitted",
+        Unit::Count,
+        "decisions that the model emitted, NONE included",
+    ),
+    Column::new("proposed", Unit::Count, "UPDATE and DELETE among them"),
+    Column::new(
+        "effective",
+        Unit::Count,
+        "persisted UPDATE with differing texts, and persisted DELETE",
+    ),
+    Column::new("no-op", Unit::Count, "persisted UPDATE with equal texts"),
+    Column::new(
+        "unknown",
+        Unit::Count,
+        "persisted UPDATE without both texts",
+    ),
+    Column::new(
+        "proposed rate",
+        Unit::Rate,
+        "proposed of emitted, by decision",
+    ),
+    Column::new(
+        "effective rate",
+        Unit::Rate,
+        "effective of emitted, by decision",
+    ),
+    Column::new(
+        "proposed mean",
+        Unit::Rate,
+        "mean of the conversations' proposed rates",
+    ),
+    Column::new(
+        "effective mean",
+        Unit::Rate,
+        "mean of the conversations' effective rates",
+    ),
+];
+
+const EVENTS: [Column; 6] = [
+    Column::new("run", Unit::Text, "the run"),
+    Column::new(
+        "level",
+        Unit::Text,
+        "emitted by the model, returned by the system, or persisted",
+    ),
+    Column::new("add", Unit::Count, "ADD"),
+    Column::new("update", Unit::Count, "UPDATE"),
+    Column::new("delete", Unit::Count, "DELETE"),
+    Column::new("none", Unit::Count, "NONE"),
+];
+
+const CONVERSATIONS: [Column; 7] = [
+    Column::new("run", Unit::Text, "the run"),
+    Column::new("conversation", Unit::Text, "the conversation"),
+    Column::new(
+        "emitted",
+        Unit::Count,
+        "decisions that the model emitted, NONE included",
+    ),
+    Column::new("proposed", Unit::Count, "UPDATE and DELETE among them"),
+    Column::new(
+        "effective",
+        Unit::Count,
+        "persisted writes that changed a text or deleted one",
+    ),
+    Column::new("proposed rate", Unit::Rate, "proposed of emitted"),
+    Column::new("effective rate", Unit::Rate, "effective of emitted"),
+];
+
+/// The decisions of one conversation, or of several.
+#[derive(Default)]
+struct Writes {
+    counts: BTreeMap<(Level, WriteEvent), u64>,
+    /// Persisted updates whose texts differ, are equal, and are not both on record.
+    changed: u64,
+    unchanged: u64,
+    unknown: u64,
+}
+
+impl Writes {
+    fn count(&mut self, decision: &WriteDecision) {
+        *self
+            .counts
+            .entry((decision.level, decision.event))
+            .or_default() += 1;
+        if (decision.level, decision.event) == (Level::Persisted, WriteEvent::Update) {
+            *match decision.changed {
+                Some(true) => &mut self.changed,
+                Some(false) => &mut self.unchanged,
+                None => &mut self.unknown,
+            } += 1;
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (&of, &count) in &other.counts {
+            *self.counts.entry(of).or_default() += count;
+        }
+        self.changed += other.changed;
+        self.unchanged += other.unchanged;
+        self.unknown += other.unknown;
+    }
+
+    fn of(&self, level: Level, events: &[WriteEvent]) -> u64 {
+        let count = |&event| self.counts.get(&(level, event)).copied().unwrap_or(0);
+        events.iter().map(count).sum()
+    }
+
+    fn proposed(&self) -> u64 {
+        use WriteEvent::{Add, Delete, None, Update};
+        self.of(Level::Proposed, &[Add, Update, Delete, None])
+    }
+
+    fn mutations(&self, level: Level) -> u64 {
+        self.of(level, &[WriteEvent::Update, WriteEvent::Delete])
+    }
+
+    fn effective(&self) -> u64 {
+        self.changed + self.of(Level::Persisted, &[WriteEvent::Delete])
+    }
+}
+
+/// The mean over conversations that emitted anything.
+fn mean(of: &BTreeMap<&str, Writes>, hits: impl Fn(&Writes) -> u64) -> Value {
+    let rates: Vec<f64> = of
+        .values()
+        .filter(|writes| writes.proposed() > 0)
+        .map(|writes| hits(writes) as f64 / writes.proposed() as f64)
+        .collect();
+    match rates.len() {
+        0 => Value::Absent(format!("no {EMITTED}")),
+        n => Value::Number(rates.iter().sum::<f64>() / n as f64),
+    }
+}
+
+/// Conversations as Figure 2 orders them: by proposed rate, then by name.
+fn ranked<'a, 'b>(of: &'b BTreeMap<&'a str, Writes>) -> Vec<(&'a str, &'b Writes)> {
+    let rate = |writes: &Writes| match writes.proposed() {
+        0 => -1.0,
+        emitted => writes.mutations(Level::Proposed) as f64 / emitted as f64,
+    };
+    let mut ranked: Vec<(&str, &Writes)> = of.iter().map(|(id, writes)| (*id, writes)).collect();
+    ranked.sort_by(|a, b| rate(b.1).total_cmp(&rate(a.1)).then(a.0.cmp(b.0)));
+    ranked
+}

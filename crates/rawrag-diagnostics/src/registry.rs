@@ -1,0 +1,242 @@
+use rawrag_records::RecordError;
+use rawrag_statistics::Replication;
+
+use crate::{Outputs, Report, mutation};
+
+/// Every diagnostic.
+pub const DIAGNOSTICS: &[Diagnostic] = &[mutation::MUTATION];
+
+/// A named analysis of the records of runs.
+#[derive(Debug)]
+pub struct Diagnostic {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// The question it answers.
+    pub about: &'static str,
+    /// Where it is defined: paper and section, or `rawrag` for our own.
+    pub source: &'static str,
+    /// The records that it cannot do without.
+    pub needs: &'static [Need],
+    /// The analysis.
+    pub analyse: fn(&Input<'_>) -> Result<Report, DiagnosticError>,
+}
+
+/// A kind of record that a diagnostic needs of every run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the kinds of records")]
+pub enum Need {
+    Retrievals,
+    Searches,
+    Evidence,
+    /// Evidence with its text.
+    EvidenceText,
+    Exports,
+    Decisions,
+    Ingestions,
+    Answers,
+    Judgments,
+    Assessments,
+    Usage,
+}
+
+/// What a diagnostic works on.
+#[derive(Clone, Debug)]
+pub struct Input<'a> {
+    /// The runs, in the order in which they were named.
+    pub runs: Vec<&'a Outputs>,
+    /// How it works.
+    pub settings: Settings,
+}
+
+/// Choices that every diagnostic understands alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The judge whose grades count, where runs have several.
+    pub judge: Option<String>,
+    /// The assessor whose assessments count, where runs have several.
+    pub assessor: Option<String>,
+    /// Resamples and their seed.
+    pub replication: Replication,
+    /// Confidence of intervals, between 0 and 1.
+    pub confidence: f64,
+}
+
+/// Why an analysis cannot be made of these records.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiagnosticError {
+    /// Records are missing.
+    #[error("{diagnostic} needs {need} of {run}, which are not on record")]
+    Missing {
+        /// The diagnostic.
+        diagnostic: &'static str,
+        /// The records.
+        need: &'static str,
+        /// The run.
+        run: String,
+    },
+    /// Not as many runs as it takes.
+    #[error("{diagnostic} takes {takes}, and {given} were named")]
+    Runs {
+        /// The diagnostic.
+        diagnostic: &'static str,
+        /// How many it takes, in words.
+        takes: &'static str,
+        /// How many were named.
+        given: usize,
+    },
+    /// Runs that cannot be compared.
+    #[error("{a} and {b} cannot be compared: {problem}")]
+    Incomparable {
+        /// One run.
+        a: String,
+        /// The other.
+        b: String,
+        /// What differs.
+        problem: String,
+    },
+    /// Several judges or assessors, and none was named.
+    #[error("{run} has several {what}s ({}): name one with --{what}", names.join(", "))]
+    Ambiguous {
+        /// The run.
+        run: String,
+        /// `judge` or `assessor`.
+        what: &'static str,
+        /// Those there are.
+        names: Vec<String>,
+    },
+    /// A judge or assessor that a run does not have.
+    #[error("{run} has no {what} {name}; it has {}", names.join(", "))]
+    NoSuch {
+        /// The run.
+        run: String,
+        /// `judge` or `assessor`.
+        what: &'static str,
+        /// As named.
+        name: String,
+        /// Those there are.
+        names: Vec<String>,
+    },
+    /// Records that contradict each other or the diagnostic's rules.
+    #[error("{run}: {key}: {problem}")]
+    Contradiction {
+        /// The run.
+        run: String,
+        /// The question or conversation.
+        key: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A run cannot be read.
+    #[error(transparent)]
+    Records(#[from] RecordError),
+    /// A statistic cannot be computed.
+    #[error("{0}")]
+    Statistic(String),
+}
+
+/// A name that no diagnostic has.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no diagnostic is called `{0}`; there are {list}", list = names())]
+pub struct UnknownDiagnostic(pub String);
+
+/// The diagnostic of a name.
+///
+/// # Errors
+/// [`UnknownDiagnostic`] lists those there are.
+pub fn diagnostic(name: &str) -> Result<&'static Diagnostic, UnknownDiagnostic> {
+    let found = DIAGNOSTICS
+        .iter()
+        .find(|diagnostic| diagnostic.name == name);
+    found.ok_or_else(|| UnknownDiagnostic(name.to_owned()))
+}
+
+fn names() -> String {
+    let names: Vec<&str> = DIAGNOSTICS.iter().map(|d| d.name).collect();
+    names.join(", ")
+}
+
+impl Diagnostic {
+    /// Checks that every run has the records it needs, and analyses them.
+    ///
+    /// # Errors
+    /// [`DiagnosticError`].
+    pub fn report(&self, input: &Input<'_>) -> Result<Report, DiagnosticError> {
+        for run in &input.runs {
+            if let Some(need) = self.missing(run).first() {
+                return Err(DiagnosticError::Missing {
+                    diagnostic: self.name,
+                    need: need.name(),
+                    run: run.manifest.name.clone(),
+                });
+            }
+        }
+        (self.analyse)(input)
+    }
+
+    /// What it needs that a run does not have.
+    pub fn missing(&self, run: &Outputs) -> Vec<Need> {
+        let needs = self.needs.iter().copied();
+        needs.filter(|need| !need.is_met(run)).collect()
+    }
+}
+
+impl Need {
+    /// What it is called, for a message.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Retrievals => "retrievals",
+            Self::Searches => "searches",
+            Self::Evidence => "evidence",
+            Self::EvidenceText => "evidence with its text",
+            Self::Exports => "exports",
+            Self::Decisions => "decisions",
+            Self::Ingestions => "ingestions",
+            Self::Answers => "answers",
+            Self::Judgments => "judgments",
+            Self::Assessments => "assessments",
+            Self::Usage => "usage",
+        }
+    }
+
+    fn is_met(self, run: &Outputs) -> bool {
+        let any = |has: fn(&crate::QuestionRecords) -> bool| run.questions.iter().any(has);
+        match self {
+            Self::Retrievals => any(|q| q.retrieval.is_some()),
+            Self::Searches => any(|q| q.search.is_some()),
+            Self::Evidence => any(|q| !q.evidence.is_empty()),
+            Self::EvidenceText => any(|q| q.evidence.iter().any(|item| item.text.is_some())),
+            Self::Exports => !run.exports.is_empty(),
+            Self::Decisions => !run.decisions.is_empty(),
+            Self::Ingestions => !run.ingestions.is_empty(),
+            Self::Answers => any(|q| !q.answers.is_empty()),
+            Self::Judgments => any(|q| !q.judgments.is_empty()),
+            Self::Assessments => any(|q| !q.assessments.is_empty()),
+            Self::Usage => !run.usage.is_empty(),
+        }
+    }
+}
+
+impl<'a> Input<'a> {
+    /// Runs to analyse.
+    pub fn new(runs: &[&'a Outputs], settings: Settings) -> Self {
+        Self {
+            runs: runs.to_vec(),
+            settings,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            judge: None,
+            assessor: None,
+            replication: Replication {
+                replicates: 20_000,
+                seed: 0,
+            },
+            confidence: 0.95,
+        }
+    }
+}
