@@ -31,7 +31,7 @@ pub struct Asked {
     pub ready_milliseconds: f64,
     /// One a question, in the order of asking.
     pub searches: Vec<Search>,
-    /// What was persisted at each phase in which questions were asked of a prefix, and at the end.
+    /// What was persisted at each phase whose questions were all asked of one prefix, and at the end.
     pub exports: Vec<Export>,
     /// The write decisions, or why they are not known.
     pub decisions: Result<Vec<Decision>, String>,
@@ -152,7 +152,9 @@ pub fn ask(
     };
     let requested = k * opened.perspectives as usize;
     let mut added = HashSet::new();
-    for stage in stages(asked.visibility, questions) {
+    let stages = stages(asked.visibility, questions);
+    let phases: Vec<Option<Phase>> = stages.iter().map(|stage| stage.phase(questions)).collect();
+    for (stage, phase) in stages.iter().zip(&phases) {
         let due: Vec<Said> = messages
             .iter()
             .filter(|said| !added.contains(&said.position) && stage.shows(said.date))
@@ -197,9 +199,10 @@ pub fn ask(
             });
             progress(Step::Search);
         }
-        if let Some(phase) = stage.phase(questions) {
+        // A phase of which questions were asked at several times has no one store.
+        if phase.is_some() && phases.iter().filter(|other| *other == phase).count() == 1 {
             let stored = system.export().map_err(|error| error.to_string());
-            let phase = Some(phase);
+            let phase = *phase;
             asked.exports.push(Export { phase, stored });
         }
     }
@@ -474,6 +477,26 @@ mod tests {
         fn close(&mut self) -> Result<(), SystemError> {
             self.inner.close()
         }
+    }
+
+    /// Several times before a change are no one phase with one store.
+    #[test]
+    fn a_store_is_exported_at_a_phase_that_has_one_time() {
+        let phases = |asked: &Asked| -> Vec<Option<Phase>> {
+            asked.exports.iter().map(|export| export.phase).collect()
+        };
+        let before = |date: &str| Question {
+            phase: Some(Phase::Before),
+            ..question(Some(date))
+        };
+        let mut questions = vec![before("2025-01-15"), question(None)];
+        let run = |questions: &[Question]| {
+            let mut system = Odd::new(false, 0);
+            ask(&mut system, "run", &conversation(), questions, 1, |_| {}).unwrap()
+        };
+        assert_eq!(phases(&run(&questions)), [Some(Phase::Before), None]);
+        questions.push(before("2025-01-20"));
+        assert_eq!(phases(&run(&questions)), [None]);
     }
 
     fn outcome(system: &mut Odd, k: usize) -> Asked {
