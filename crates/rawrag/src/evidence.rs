@@ -211,13 +211,16 @@ pub fn joined<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     text
 }
 
-/// The evidence of one retrieval as records of a search and its items.
+/// A search and its items, as records.
+pub(crate) type Rows = (Search, Vec<EvidenceItem>);
+
+/// The evidence of one retrieval as records.
 pub(crate) fn rows(
     retrieval: &Retrieval,
     assembled: &Assembled,
     chosen: &[&Chunk],
     conversation: &Conversation,
-) -> (Search, Vec<EvidenceItem>) {
+) -> Rows {
     let text = assembled.text();
     let search = Search {
         benchmark: retrieval.benchmark.clone(),

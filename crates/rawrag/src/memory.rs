@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rawrag_baselines::native::{FullContext, Native, NativeSystem, Retrieval};
 use rawrag_baselines::{
-    Asked, Capabilities, Event, Item, MemorySystem, Step, Stored, ask, visibility,
+    Asked, Capabilities, Event, Export, Item, MemorySystem, Step, Stored, ask, visibility,
 };
 use rawrag_chunking::Encoding;
 use rawrag_corpus::{Conversation, Entry, Question};
@@ -160,7 +160,7 @@ pub fn run(
                 }
             },
         )?;
-        Ok(records.append(&entry, asked)?)
+        records.append(&entry, asked)
     })?;
     let searches: Vec<Search> = run.read()?;
     run.require_complete(&searches)?;
@@ -301,7 +301,7 @@ impl Records {
         self.ingestions.append_all(&ingestions(&asked, &history))?;
         let mut exports = Vec::new();
         let mut export_error = None;
-        for (phase, stored) in &asked.exports {
+        for Export { phase, stored } in &asked.exports {
             match stored {
                 Ok(stored) => exports.extend(objects(&asked, *phase, stored, &history)),
                 Err(reason) => export_error = Some(reason.clone()),

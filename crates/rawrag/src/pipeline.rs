@@ -471,7 +471,7 @@ fn search(
     entry: &Entry,
     history: &HistoryIndex,
     question: &Question,
-) -> Result<(Retrieval, Option<(Search, Vec<EvidenceItem>)>), PipelineError> {
+) -> Result<(Retrieval, Option<evidence::Rows>), PipelineError> {
     let begun = Instant::now();
     let found = retriever.search(history, &question.text, question.cutoff)?;
     let chosen: Vec<&Chunk> = found
