@@ -108,7 +108,7 @@ fn the_sample_goes_through_a_wrapper_and_everything_returned_is_kept() {
     let taken = records(&out, "ingestions");
     assert_eq!(taken.iter().map(messages).sum::<u64>(), 671);
     let description = &manifest(&out)["settings"]["memory"]["description"];
-    assert_eq!(description["name"], "example");
+    assert_eq!(description["name"], "shared-words");
     let (code, _, error) = call(&[&run[..], &["--", "python3", EXAMPLE]].concat());
     assert_eq!(code, 3, "{error}");
     assert!(error.contains("rawrag resume"), "{error}");
@@ -184,13 +184,13 @@ fn a_failed_search_is_a_failure_with_its_reason_and_is_asked_again() {
     }
     let folder = tempfile::tempdir().unwrap();
     small_experiment(folder.path()).unwrap();
-    // Dies at the question about the rope while the file `rope` is there.
+    // Dies at the question about the can while the file `rope` is there.
     let rope = folder.path().join("rope");
     fs::write(&rope, "").unwrap();
     let wrapper = folder.path().join("wrapper.py");
     let example = fs::read_to_string(workspace().join(EXAMPLE)).unwrap();
     let dying = format!(
-        "import os, sys\nclass Lines:\n    def __iter__(self):\n        for line in sys.__stdin__:\n            if 'Where is the lantern' in line and os.path.exists({:?}):\n                sys.exit(7)\n            yield line\nsys.stdin = Lines()\n{example}",
+        "import os, sys\nclass Lines:\n    def __iter__(self):\n        for line in sys.__stdin__:\n            if 'Where is the watering can' in line and os.path.exists({:?}):\n                sys.exit(7)\n            yield line\nsys.stdin = Lines()\n{example}",
         text(&rope)
     );
     fs::write(&wrapper, dying).unwrap();
@@ -226,7 +226,7 @@ fn a_failed_search_is_a_failure_with_its_reason_and_is_asked_again() {
     let (code, said, error) = call(&["resume", text(&out)]);
     assert_eq!(code, 0, "{said}{error}");
     assert_eq!(failed(&records(&out, "searches")), 0);
-    let (_, shown, _) = call(&["show", text(&out), "orchard/q6"]);
+    let (_, shown, _) = call(&["show", text(&out), "own orchard q6"]);
     assert!(shown.contains("items returned of 3 asked for"), "{shown}");
 }
 

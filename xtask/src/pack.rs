@@ -32,6 +32,8 @@ pub(crate) fn pack(run: &Path, folder: &Path, text: bool) -> Result<usize, Recor
     write(&packed, &records.exports)?;
     write(&packed, &records.decisions)?;
     write(&packed, &records.consumptions)?;
+    write(&packed, &records.selections)?;
+    write(&packed, &records.prunings)?;
     write(&packed, &records.answers)?;
     write(&packed, &records.judgments)?;
     write(&packed, &records.assessments)?;
@@ -55,6 +57,12 @@ fn remove_text(records: &mut Complete) {
     }
     for decision in &mut records.decisions {
         (decision.old, decision.new) = (None, None);
+    }
+    for selection in &mut records.selections {
+        selection.reply = None;
+    }
+    for pruning in &mut records.prunings {
+        pruning.text = None;
     }
     for answer in &mut records.answers {
         answer.text = None;

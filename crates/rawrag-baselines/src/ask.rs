@@ -198,7 +198,11 @@ pub fn ask(
     asked.exports.push((None, stored));
     asked.decisions = system.decisions().map_err(|error| error.to_string());
     asked.usage = system.usage().map_err(|error| error.to_string());
-    system.close().map_err(failed)?;
+    let closed = system.close();
+    // A system that died at a question cannot close; that it died is on record with the question.
+    if asked.searches.iter().all(|search| search.found.is_ok()) {
+        closed.map_err(failed)?;
+    }
     Ok(asked)
 }
 
