@@ -13,21 +13,21 @@ use serde_json::json;
 
 /// A question of a made run, and all that became of it.
 #[derive(Clone, Debug)]
-pub struct Made {
-    pub conversation: String,
-    pub id: String,
-    pub kind: String,
-    pub phase: Option<Phase>,
-    pub source: Option<String>,
+pub(crate) struct Made {
+    pub(crate) conversation: String,
+    pub(crate) id: String,
+    pub(crate) kind: String,
+    pub(crate) phase: Option<Phase>,
+    pub(crate) source: Option<String>,
     /// One a judgment.
-    pub graded: Vec<JudgmentOutcome>,
-    pub sufficient: Option<AssessmentOutcome>,
-    pub says: [Option<bool>; 3],
-    pub filtered: bool,
-    pub evidence: Option<String>,
+    pub(crate) graded: Vec<JudgmentOutcome>,
+    pub(crate) sufficient: Option<AssessmentOutcome>,
+    pub(crate) says: [Option<bool>; 3],
+    pub(crate) filtered: bool,
+    pub(crate) evidence: Option<String>,
 }
 
-pub fn question(conversation: &str, id: &str, kind: &str, phase: Option<Phase>) -> Made {
+pub(crate) fn question(conversation: &str, id: &str, kind: &str, phase: Option<Phase>) -> Made {
     Made {
         conversation: conversation.into(),
         id: id.into(),
@@ -43,7 +43,7 @@ pub fn question(conversation: &str, id: &str, kind: &str, phase: Option<Phase>) 
 }
 
 impl Made {
-    pub fn right(mut self, right: bool) -> Self {
+    pub(crate) fn right(mut self, right: bool) -> Self {
         self.graded = vec![match right {
             true => JudgmentOutcome::Correct,
             false => JudgmentOutcome::Wrong,
@@ -51,18 +51,18 @@ impl Made {
         self
     }
 
-    pub fn grades(mut self, grades: &[JudgmentOutcome]) -> Self {
+    pub(crate) fn grades(mut self, grades: &[JudgmentOutcome]) -> Self {
         self.graded = grades.to_vec();
         self
     }
 
-    pub fn suffices(mut self, suffices: bool) -> Self {
+    pub(crate) fn suffices(mut self, suffices: bool) -> Self {
         self.sufficient = Some(AssessmentOutcome::Assessed);
         self.says[0] = Some(suffices);
         self
     }
 
-    pub fn holds(mut self, result: bool, path: bool) -> Self {
+    pub(crate) fn holds(mut self, result: bool, path: bool) -> Self {
         self.sufficient = Some(AssessmentOutcome::Assessed);
         self.says = [Some(path), Some(result), Some(path)];
         self
@@ -79,7 +79,7 @@ impl Made {
     }
 }
 
-pub fn run(name: &str, benchmark: &str, condition: Option<Condition>, made: &[Made]) -> Outputs {
+pub(crate) fn run(name: &str, benchmark: &str, condition: Option<Condition>, made: &[Made]) -> Outputs {
     let keys: Vec<Key> = made.iter().map(|q| q.key(benchmark)).collect();
     let judgments = made.first().map_or(1, |q| q.graded.len() as u32);
     let manifest = Manifest {
@@ -219,7 +219,7 @@ pub fn run(name: &str, benchmark: &str, condition: Option<Condition>, made: &[Ma
     Outputs::of(manifest, records)
 }
 
-pub fn condition(store: StoreKind, of: &str, budget: Option<u64>) -> Condition {
+pub(crate) fn condition(store: StoreKind, of: &str, budget: Option<u64>) -> Condition {
     Condition {
         store,
         of: of.into(),
@@ -232,7 +232,7 @@ pub fn condition(store: StoreKind, of: &str, budget: Option<u64>) -> Condition {
     }
 }
 
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         replication: Replication {
             replicates: 2_000,
@@ -242,7 +242,7 @@ pub fn settings() -> Settings {
     }
 }
 
-pub fn report(name: &str, runs: &[&Outputs], settings: Settings) -> Report {
+pub(crate) fn report(name: &str, runs: &[&Outputs], settings: Settings) -> Report {
     diagnostic(name)
         .unwrap()
         .report(&Input::new(runs, settings))
@@ -250,13 +250,13 @@ pub fn report(name: &str, runs: &[&Outputs], settings: Settings) -> Report {
 }
 
 /// The value of a column in a row of a table.
-pub fn cell<'a>(report: &'a Report, table: &str, row: usize, column: &str) -> &'a Value {
+pub(crate) fn cell<'a>(report: &'a Report, table: &str, row: usize, column: &str) -> &'a Value {
     let table = report.tables.iter().find(|t| t.name == table).unwrap();
     let at = table.columns.iter().position(|c| c.name == column).unwrap();
     &table.rows[row][at]
 }
 
-pub fn number(report: &Report, table: &str, row: usize, column: &str) -> f64 {
+pub(crate) fn number(report: &Report, table: &str, row: usize, column: &str) -> f64 {
     let value = cell(report, table, row, column);
     value
         .as_f64()
