@@ -79,7 +79,12 @@ impl Made {
     }
 }
 
-pub(crate) fn run(name: &str, benchmark: &str, condition: Option<Condition>, made: &[Made]) -> Outputs {
+pub(crate) fn run(
+    name: &str,
+    benchmark: &str,
+    condition: Option<Condition>,
+    made: &[Made],
+) -> Outputs {
     let keys: Vec<Key> = made.iter().map(|q| q.key(benchmark)).collect();
     let judgments = made.first().map_or(1, |q| q.graded.len() as u32);
     let manifest = Manifest {
