@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rawrag_diagnostics::{
-    DIAGNOSTICS, DiagnosticError, Input, Outputs, Report, Settings, Table, Unit, UnknownDiagnostic,
-    diagnostic,
+    DIAGNOSTICS, DiagnosticError, Input, Outputs, QuestionRecords, Report, Settings, Table, Unit,
+    UnknownDiagnostic, diagnostic,
 };
 use rawrag_paper::{Column, Format, Line, Sheet};
 use rawrag_statistics::Replication;
@@ -27,6 +27,12 @@ pub(crate) struct Arguments {
     /// The assessor whose assessments count, where runs have several.
     #[arg(long, value_name = "NAME")]
     assessor: Option<String>,
+    /// Items that are looked at, where runs returned more.
+    #[arg(long, value_name = "K")]
+    depth: Option<usize>,
+    /// A kind of question or a conversation to leave out; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    exclude: Vec<String>,
     /// Resamples of every interval and test.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     replicates: usize,
@@ -50,6 +56,8 @@ pub(crate) enum DiagnoseError {
     NoRuns,
     #[error("{} is no run: neither a folder, nor one below {}", name.display(), runs.display())]
     NoSuchRun { name: PathBuf, runs: PathBuf },
+    #[error("{run} has no question of a kind or conversation called {name} to exclude")]
+    NothingExcluded { name: String, run: String },
     #[error(transparent)]
     Diagnostic(#[from] DiagnosticError),
 }
@@ -105,13 +113,16 @@ impl Arguments {
                 name: name.clone(),
                 runs: runs.to_owned(),
             })?;
-            Ok(Outputs::read(folder).map_err(DiagnosticError::from)?)
+            let mut outputs = Outputs::read(folder).map_err(DiagnosticError::from)?;
+            self.leave_out(&mut outputs)?;
+            Ok(outputs)
         };
         let outputs = self.on.iter().map(read);
         let outputs: Vec<Outputs> = outputs.collect::<Result<_, DiagnoseError>>()?;
         let settings = Settings {
             judge: self.judge.clone(),
             assessor: self.assessor.clone(),
+            depth: self.depth,
             replication: Replication {
                 replicates: self.replicates,
                 seed: self.seed,
@@ -120,6 +131,27 @@ impl Arguments {
         };
         let input = Input::new(&outputs.iter().collect::<Vec<_>>(), settings);
         Ok(diagnostic.report(&input)?)
+    }
+}
+
+impl Arguments {
+    /// Leaves out questions by kind or conversation.
+    fn leave_out(&self, run: &mut Outputs) -> Result<(), DiagnoseError> {
+        let is = |question: &QuestionRecords, name: &str| {
+            question.kind == name || question.key.conversation == name
+        };
+        for name in &self.exclude {
+            if !run.questions.iter().any(|question| is(question, name)) {
+                return Err(DiagnoseError::NothingExcluded {
+                    name: name.clone(),
+                    run: run.manifest.name.clone(),
+                });
+            }
+        }
+        let excluded =
+            |question: &QuestionRecords| self.exclude.iter().any(|name| is(question, name));
+        run.questions.retain(|question| !excluded(question));
+        Ok(())
     }
 }
 

@@ -18,15 +18,23 @@
 //! Nothing here runs a model, a search or a judge, and nothing changes a record. To add an analysis,
 //! see `docs/add-a-diagnostic.md`.
 
+pub mod budget;
+mod evidence;
 #[cfg(feature = "frames")]
 pub mod frames;
+mod losses;
 mod mutation;
 mod outputs;
 mod registry;
 mod report;
+mod shown;
+mod spread;
 
+pub use losses::{Fate, Loss, Stages};
 pub use outputs::{Outputs, QuestionRecords, RunState, Runs};
 pub use registry::{
     DIAGNOSTICS, Diagnostic, DiagnosticError, Input, Need, Settings, UnknownDiagnostic, diagnostic,
 };
 pub use report::{Column, Report, Table, Unit, Value};
+pub use shown::{Item, Places, Shown, assembled, cutoffs};
+pub use spread::Spread;

@@ -1,10 +1,10 @@
 use rawrag_records::RecordError;
 use rawrag_statistics::Replication;
 
-use crate::{Outputs, Report, mutation};
+use crate::{Outputs, Report, evidence, mutation};
 
 /// Every diagnostic.
-pub const DIAGNOSTICS: &[Diagnostic] = &[mutation::MUTATION];
+pub const DIAGNOSTICS: &[Diagnostic] = &[evidence::EVIDENCE, mutation::MUTATION];
 
 /// A named analysis of the records of runs.
 #[derive(Debug)]
@@ -55,6 +55,8 @@ pub struct Settings {
     pub judge: Option<String>,
     /// The assessor whose assessments count, where runs have several.
     pub assessor: Option<String>,
+    /// How many items are looked at; without one, those at which a run counted its evidence.
+    pub depth: Option<usize>,
     /// Resamples and their seed.
     pub replication: Replication,
     /// Confidence of intervals, between 0 and 1.
@@ -232,6 +234,7 @@ impl Default for Settings {
         Self {
             judge: None,
             assessor: None,
+            depth: None,
             replication: Replication {
                 replicates: 20_000,
                 seed: 0,
