@@ -4,12 +4,13 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rawrag_diagnostics::{
     DIAGNOSTICS, DiagnosticError, Input, Outputs, QuestionRecords, Report, Settings, Table, Unit,
     UnknownDiagnostic, diagnostic,
 };
 use rawrag_paper::{Column, Format, Line, Sheet};
+use rawrag_scoring::judge::Policy;
 use rawrag_statistics::Replication;
 
 use crate::commands::{Failure, FormatName};
@@ -33,6 +34,9 @@ pub(crate) struct Arguments {
     /// A kind of question or a conversation to leave out; may be repeated.
     #[arg(long, value_name = "NAME")]
     exclude: Vec<String>,
+    /// What unparsed and failed grades and assessments count for.
+    #[arg(long, value_enum, default_value = "wrong")]
+    ungraded: Ungraded,
     /// Resamples of every interval and test.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     replicates: usize,
@@ -45,6 +49,14 @@ pub(crate) struct Arguments {
     /// Write every table to this folder as Markdown, CSV and Parquet instead.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Ungraded {
+    /// They are wrong, as in the papers.
+    Wrong,
+    /// They are left out.
+    Exclude,
 }
 
 /// Why nothing was diagnosed.
@@ -123,6 +135,10 @@ impl Arguments {
             judge: self.judge.clone(),
             assessor: self.assessor.clone(),
             depth: self.depth,
+            ungraded: match self.ungraded {
+                Ungraded::Wrong => Policy::CountWrong,
+                Ungraded::Exclude => Policy::Exclude,
+            },
             replication: Replication {
                 replicates: self.replicates,
                 seed: self.seed,

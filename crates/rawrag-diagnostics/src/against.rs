@@ -60,7 +60,9 @@ impl Paired<'_> {
         }
         let report = |scheme| -> Result<ScoreReport, DiagnosticError> {
             let population = Population::new(&contributions, scheme).map_err(statistic)?;
-            let scores = (0..conditions).map(|c| Score::ratio(c, conditions)).collect();
+            let scores = (0..conditions)
+                .map(|c| Score::ratio(c, conditions))
+                .collect();
             let pairs = (0..conditions).map(|c| (c, reference)).collect();
             Scores::new(scores, pairs)
                 .and_then(|scores| {
@@ -79,7 +81,9 @@ impl Paired<'_> {
         for c in 0..conditions {
             let contrast = &stratified.contrasts[c];
             against.push(Against {
-                value: stratified.scores[c].value.map_err(|e| DiagnosticError::Statistic(e.to_string()))?,
+                value: stratified.scores[c]
+                    .value
+                    .map_err(|e| DiagnosticError::Statistic(e.to_string()))?,
                 difference: contrast
                     .difference
                     .map_err(|e| DiagnosticError::Statistic(e.to_string()))?,
@@ -124,7 +128,10 @@ impl Against {
 
 /// A p-value, or `the reference`.
 pub(crate) fn p_value(p: Option<PValue>) -> Value {
-    p.map_or_else(|| Value::Absent("the reference itself".to_owned()), Value::P)
+    p.map_or_else(
+        || Value::Absent("the reference itself".to_owned()),
+        Value::P,
+    )
 }
 
 /// Holm over a family; empty where a member has no p-value.
@@ -135,10 +142,16 @@ fn holm(members: impl Iterator<Item = Option<PValue>>) -> Vec<PValue> {
     });
     Family::declare(named).map_or_else(
         |_| Vec::new(),
-        |family| family.adjusted(Adjustment::Holm).into_iter().map(|(_, p)| p).collect(),
+        |family| {
+            family
+                .adjusted(Adjustment::Holm)
+                .into_iter()
+                .map(|(_, p)| p)
+                .collect()
+        },
     )
 }
 
 pub(crate) fn statistic(error: ResamplingError) -> DiagnosticError {
-    DiagnosticError::Statistic(error.to_string())
+    error.into()
 }

@@ -11,11 +11,11 @@ use crate::against::{Against, Paired, p_value};
 use crate::evidence::{RUN_COLUMN, table};
 use crate::questions::{SideBySide, conversation, judge, labels, score, side_by_side};
 use crate::shown::cutoffs;
-use crate::{
-    Column, Diagnostic, DiagnosticError, Input, Outputs, QuestionRecords, Report, Shown, Unit, Value,
-    assembled,
-};
 use crate::spread::Spread;
+use crate::{
+    Column, Diagnostic, DiagnosticError, Input, Outputs, QuestionRecords, Report, Shown, Unit,
+    Value, assembled,
+};
 
 pub(crate) const DEPTH: Diagnostic = Diagnostic {
     name: "depth",
@@ -94,8 +94,18 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     ));
     Ok(Report {
         tables: vec![
-            table("sweep", "one depth of one run, by one measure", &columns("the run's reference depth"), sweep),
-            table("ablations", "one run at one depth, by one measure", &columns("the first run named"), ablations),
+            table(
+                "sweep",
+                "one depth of one run, by one measure",
+                &columns("the run's reference depth"),
+                sweep,
+            ),
+            table(
+                "ablations",
+                "one run at one depth, by one measure",
+                &columns("the first run named"),
+                ablations,
+            ),
         ],
         notes,
     })
@@ -111,23 +121,53 @@ fn conversations(run: &Outputs) -> usize {
 fn columns(reference: &'static str) -> Vec<Column> {
     let about = match reference {
         "the first run named" => "this run less the first run named, at the same depth",
-        _ => "this depth less the run's reference depth: 15 where it counted at 15, else its largest",
+        _ => {
+            "this depth less the run's reference depth: 15 where it counted at 15, else its largest"
+        }
     };
     vec![
         RUN_COLUMN,
         crate::evidence::DEPTH,
-        Column::new("measure", Unit::Text, "any or all gold messages among the first k items, or graded accuracy"),
-        Column::new("questions", Unit::Count, "questions on which it is defined in every condition"),
-        Column::new("tokens", Unit::Tokens, "mean tokens of the evidence of all questions at that depth"),
+        Column::new(
+            "measure",
+            Unit::Text,
+            "any or all gold messages among the first k items, or graded accuracy",
+        ),
+        Column::new(
+            "questions",
+            Unit::Count,
+            "questions on which it is defined in every condition",
+        ),
+        Column::new(
+            "tokens",
+            Unit::Tokens,
+            "mean tokens of the evidence of all questions at that depth",
+        ),
         Column::new("value", Unit::Rate, "mean over questions"),
         Column::new("difference", Unit::Points, about),
-        Column::new("low", Unit::Points, "lower end of its interval, questions drawn within their kind"),
+        Column::new(
+            "low",
+            Unit::Points,
+            "lower end of its interval, questions drawn within their kind",
+        ),
         Column::new("high", Unit::Points, "upper end"),
-        Column::new("low, by conversation", Unit::Points, "lower end of its interval, conversations drawn"),
+        Column::new(
+            "low, by conversation",
+            Unit::Points,
+            "lower end of its interval, conversations drawn",
+        ),
         Column::new("high, by conversation", Unit::Points, "upper end"),
-        Column::new("p", Unit::P, "two-sided bootstrap sign test, questions drawn within their kind"),
+        Column::new(
+            "p",
+            Unit::P,
+            "two-sided bootstrap sign test, questions drawn within their kind",
+        ),
         Column::new("p, Holm", Unit::P, "the same after Holm"),
-        Column::new("p, by conversation", Unit::P, "two-sided sign-flip test over conversations"),
+        Column::new(
+            "p, by conversation",
+            Unit::P,
+            "two-sided sign-flip test over conversations",
+        ),
         Column::new("p, by conversation, Holm", Unit::P, "the same after Holm"),
     ]
 }
@@ -151,12 +191,22 @@ fn sweep_of(
         return Ok(Vec::new());
     }
     let wanted = input.settings.depth.unwrap_or(DEFAULT);
-    let reference = depths.iter().position(|&k| k == wanted).unwrap_or(depths.len() - 1);
-    notes.push(format!("{}: the reference depth is {}.", run.manifest.name, depths[reference]));
+    let reference = depths
+        .iter()
+        .position(|&k| k == wanted)
+        .unwrap_or(depths.len() - 1);
+    notes.push(format!(
+        "{}: the reference depth is {}.",
+        run.manifest.name, depths[reference]
+    ));
     let runs = side_by_side(&[run])?;
     let conditions: Vec<Condition<'_>> = depths
         .iter()
-        .map(|&k| Condition { run, at: 0, depth: Some(k) })
+        .map(|&k| Condition {
+            run,
+            at: 0,
+            depth: Some(k),
+        })
         .collect();
     let mut rows = Vec::new();
     for measure in [Measure::Any, Measure::All] {
@@ -177,12 +227,16 @@ fn ablations_of(
             let mut all = input.runs.iter().map(of);
             let first = all.next().unwrap_or_default();
             let rest: Vec<Vec<usize>> = all.collect();
-            first.into_iter().filter(|k| rest.iter().all(|r| r.contains(k))).collect()
+            first
+                .into_iter()
+                .filter(|k| rest.iter().all(|r| r.contains(k)))
+                .collect()
         }
     };
     let at = |depth| -> Vec<Condition<'_>> {
         let each = input.runs.iter().enumerate();
-        each.map(|(at, &run)| Condition { run, at, depth }).collect()
+        each.map(|(at, &run)| Condition { run, at, depth })
+            .collect()
     };
     let mut rows = Vec::new();
     for k in shared {
@@ -218,7 +272,12 @@ fn compare(
     let mut kept = Vec::new();
     for question in 0..runs.keys.len() {
         let of = |(condition, judge): (&Condition<'_>, &Option<&str>)| {
-            measure.of(runs.runs[condition.at][question], condition.depth, *judge, input)
+            measure.of(
+                runs.runs[condition.at][question],
+                condition.depth,
+                *judge,
+                input,
+            )
         };
         let row: Option<Vec<f64>> = conditions.iter().zip(&judges).map(of).collect();
         if let Some(row) = row {
@@ -232,13 +291,22 @@ fn compare(
         return Ok(Vec::new());
     }
     let keys: Vec<_> = kept.iter().map(|&q| runs.keys[q]).collect();
-    let kinds: Vec<&str> = kept.iter().map(|&q| runs.runs[0][q].kind.as_str()).collect();
+    // MemoryAgentBench's strata are its sources, other benchmarks' their kinds of question.
+    let stratum = |&q: &usize| {
+        let question = runs.runs[0][q];
+        question.key.source.as_deref().unwrap_or(&question.kind)
+    };
+    let kinds: Vec<&str> = kept.iter().map(stratum).collect();
     let paired = Paired {
         values,
         strata: &numbered(&kinds),
         clusters: &labels(&keys, |key| {
             let (benchmark, source, conversation) = conversation(key);
-            (benchmark.to_owned(), source.map(str::to_owned), conversation.to_owned())
+            (
+                benchmark.to_owned(),
+                source.map(str::to_owned),
+                conversation.to_owned(),
+            )
         }),
     };
     let against = paired.against(reference, &input.settings)?;

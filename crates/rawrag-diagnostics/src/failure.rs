@@ -19,8 +19,8 @@ use crate::evidence::{First, RUN_COLUMN, first_loss, table};
 use crate::losses::Stages;
 use crate::questions::{judge, score};
 use crate::{
-    Column, Diagnostic, DiagnosticError, Fate, Input, Loss, Outputs, QuestionRecords, Report, Shown,
-    Unit, Value,
+    Column, Diagnostic, DiagnosticError, Fate, Input, Loss, Outputs, QuestionRecords, Report,
+    Shown, Unit, Value,
 };
 
 pub(crate) const FAILURE: Diagnostic = Diagnostic {
@@ -103,10 +103,9 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
                 failure.key.question.as_str().into(),
                 phase(failure.key).into(),
                 failure.kind.into(),
-                failure.score.map_or_else(
-                    || Value::Absent("not judged".to_owned()),
-                    Value::Number,
-                ),
+                failure
+                    .score
+                    .map_or_else(|| Value::Absent("not judged".to_owned()), Value::Number),
                 failure.point.name().into(),
                 failure.why.as_str().into(),
             ]
@@ -115,7 +114,12 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     Ok(Report {
         tables: vec![
             table("systems", "one run", &columns(false), systems),
-            table("kinds", "one kind of question of one run", &columns(true), kinds),
+            table(
+                "kinds",
+                "one kind of question of one run",
+                &columns(true),
+                kinds,
+            ),
             table("questions", "one question that fails", &LISTED, listed),
         ],
         notes,
@@ -134,27 +138,51 @@ const LISTED: [Column; 8] = [
     RUN_COLUMN,
     Column::new("conversation", Unit::Text, "the conversation"),
     Column::new("question", Unit::Text, "the question"),
-    Column::new("phase", Unit::Text, "`before` or `after`, where it is asked twice"),
+    Column::new(
+        "phase",
+        Unit::Text,
+        "`before` or `after`, where it is asked twice",
+    ),
     Column::new("kind", Unit::Text, "the benchmark's type of question"),
     Column::new("score", Unit::Rate, "share of its grades that are correct"),
     Column::new("point", Unit::Text, "where it first fails"),
-    Column::new("why", Unit::Text, "the messages that are lost there, by position, or why it is not known"),
+    Column::new(
+        "why",
+        Unit::Text,
+        "the messages that are lost there, by position, or why it is not known",
+    ),
 ];
 
 fn columns(by_kind: bool) -> Vec<Column> {
     let mut columns = vec![RUN_COLUMN];
     if by_kind {
-        columns.push(Column::new("kind", Unit::Text, "the benchmark's type of question"));
+        columns.push(Column::new(
+            "kind",
+            Unit::Text,
+            "the benchmark's type of question",
+        ));
     }
     columns.extend([
         Column::new("questions", Unit::Count, "questions"),
         Column::new("failed", Unit::Count, "those that fail"),
-        Column::new("not stored", Unit::Count, "nothing in the store comes from a message of the answer"),
-        Column::new("not shortlisted", Unit::Count, "the first stage did not pass it on"),
+        Column::new(
+            "not stored",
+            Unit::Count,
+            "nothing in the store comes from a message of the answer",
+        ),
+        Column::new(
+            "not shortlisted",
+            Unit::Count,
+            "the first stage did not pass it on",
+        ),
         Column::new("dropped", Unit::Count, "a later stage left it out"),
         Column::new("cut", Unit::Count, "it did not fit into the evidence"),
         Column::new("unused", Unit::Count, "the reader had all of it"),
-        Column::new("nothing to find", Unit::Count, "no message holds the answer"),
+        Column::new(
+            "nothing to find",
+            Unit::Count,
+            "no message holds the answer",
+        ),
         Column::new("unknown", Unit::Count, "the records do not tell"),
     ]);
     columns
@@ -185,7 +213,9 @@ fn failures<'a>(run: &'a Outputs, judge: Option<&str>, input: &Input<'_>) -> Vec
         let failed = match score {
             // What counts for nothing is no failure.
             Some(score) => score.is_some_and(|score| score < 0.5),
-            None => fates.as_ref().is_some_and(|fates| first_loss(fates) != First::Whole),
+            None => fates
+                .as_ref()
+                .is_some_and(|fates| first_loss(fates) != First::Whole),
         };
         failed.then(|| {
             let (point, why) = point(question, fates.as_deref());
@@ -203,19 +233,32 @@ fn failures<'a>(run: &'a Outputs, judge: Option<&str>, input: &Input<'_>) -> Vec
 
 fn point(question: &QuestionRecords, fates: Option<&[Fate]>) -> (Point, String) {
     let Some(fates) = fates else {
-        return (Point::Unknown, "what the run found is not on record".to_owned());
+        return (
+            Point::Unknown,
+            "what the run found is not on record".to_owned(),
+        );
     };
     if fates.is_empty() {
-        return (Point::NoGold, "no message is marked as holding the answer".to_owned());
+        return (
+            Point::NoGold,
+            "no message is marked as holding the answer".to_owned(),
+        );
     }
     match first_loss(fates) {
         First::Whole => (Point::Unused, String::new()),
         First::Unknown(why) => (Point::Unknown, why.to_owned()),
         First::Lost(loss) => {
             let gold = Shown::of(question, None).map_or(&[][..], |shown| shown.gold);
-            let lost = gold.iter().zip(fates).filter(|(_, fate)| **fate == Fate::Lost(loss));
+            let lost = gold
+                .iter()
+                .zip(fates)
+                .filter(|(_, fate)| **fate == Fate::Lost(loss));
             let lost: Vec<String> = lost.map(|(message, _)| message.to_string()).collect();
-            let noun = if lost.len() == 1 { "message" } else { "messages" };
+            let noun = if lost.len() == 1 {
+                "message"
+            } else {
+                "messages"
+            };
             (Point::Lost(loss), format!("{noun} {}", lost.join(", ")))
         }
     }

@@ -18,13 +18,22 @@
 //! Nothing here runs a model, a search or a judge, and nothing changes a record. To add an analysis,
 //! see `docs/add-a-diagnostic.md`.
 
+mod against;
 pub mod budget;
+mod contrasts;
+mod coverage;
+mod depth;
 mod evidence;
+mod failure;
 #[cfg(feature = "frames")]
 pub mod frames;
 mod losses;
 mod mutation;
+mod nano;
+pub mod oracle;
 mod outputs;
+mod path;
+pub mod questions;
 mod registry;
 mod report;
 mod shown;

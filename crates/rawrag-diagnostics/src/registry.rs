@@ -1,10 +1,20 @@
 use rawrag_records::RecordError;
-use rawrag_statistics::Replication;
+use rawrag_scoring::judge::Policy;
+use rawrag_statistics::{FamilyError, Replication, ResamplingError};
 
-use crate::{Outputs, Report, evidence, mutation};
+use crate::{Outputs, Report, coverage, depth, evidence, failure, mutation, nano, oracle, path};
 
 /// Every diagnostic.
-pub const DIAGNOSTICS: &[Diagnostic] = &[evidence::EVIDENCE, mutation::MUTATION];
+pub const DIAGNOSTICS: &[Diagnostic] = &[
+    coverage::COVERAGE,
+    path::PATH,
+    oracle::ORACLE,
+    mutation::MUTATION,
+    evidence::EVIDENCE,
+    failure::FAILURE,
+    depth::DEPTH,
+    nano::NANO,
+];
 
 /// A named analysis of the records of runs.
 #[derive(Debug)]
@@ -57,6 +67,8 @@ pub struct Settings {
     pub assessor: Option<String>,
     /// How many items are looked at; without one, those at which a run counted its evidence.
     pub depth: Option<usize>,
+    /// What unparsed and failed judgments and assessments count for.
+    pub ungraded: Policy,
     /// Resamples and their seed.
     pub replication: Replication,
     /// Confidence of intervals, between 0 and 1.
@@ -135,6 +147,12 @@ pub enum DiagnosticError {
     /// A statistic cannot be computed.
     #[error("{0}")]
     Statistic(String),
+    /// Questions cannot be resampled.
+    #[error(transparent)]
+    Resampling(#[from] ResamplingError),
+    /// Tests make no family.
+    #[error(transparent)]
+    Family(#[from] FamilyError),
 }
 
 /// A name that no diagnostic has.
@@ -235,6 +253,7 @@ impl Default for Settings {
             judge: None,
             assessor: None,
             depth: None,
+            ungraded: Policy::CountWrong,
             replication: Replication {
                 replicates: 20_000,
                 seed: 0,
