@@ -23,6 +23,7 @@ pub mod budget;
 mod contrasts;
 mod coverage;
 mod depth;
+mod errata;
 mod evidence;
 mod failure;
 #[cfg(feature = "frames")]
@@ -34,11 +35,13 @@ pub mod oracle;
 mod outputs;
 mod path;
 pub mod questions;
+mod ranking;
 mod registry;
 mod report;
 mod shown;
 mod spread;
 
+pub use errata::{Errata, ErrataError};
 pub use losses::{Fate, Loss, Stages};
 pub use outputs::{Outputs, QuestionRecords, RunState, Runs};
 pub use registry::{

@@ -2,7 +2,9 @@ use rawrag_records::RecordError;
 use rawrag_scoring::judge::Policy;
 use rawrag_statistics::{FamilyError, Replication, ResamplingError};
 
-use crate::{Outputs, Report, coverage, depth, evidence, failure, mutation, nano, oracle, path};
+use crate::{
+    Outputs, Report, coverage, depth, evidence, failure, mutation, nano, oracle, path, ranking,
+};
 
 /// Every diagnostic.
 pub const DIAGNOSTICS: &[Diagnostic] = &[
@@ -14,6 +16,7 @@ pub const DIAGNOSTICS: &[Diagnostic] = &[
     failure::FAILURE,
     depth::DEPTH,
     nano::NANO,
+    ranking::RANKING,
 ];
 
 /// A named analysis of the records of runs.
@@ -67,6 +70,8 @@ pub struct Settings {
     pub assessor: Option<String>,
     /// How many items are looked at; without one, those at which a run counted its evidence.
     pub depth: Option<usize>,
+    /// Questions whose gold answer is known to be wrong.
+    pub errata: crate::Errata,
     /// What unparsed and failed judgments and assessments count for.
     pub ungraded: Policy,
     /// Resamples and their seed.
@@ -253,6 +258,7 @@ impl Default for Settings {
             judge: None,
             assessor: None,
             depth: None,
+            errata: crate::Errata::default(),
             ungraded: Policy::CountWrong,
             replication: Replication {
                 replicates: 20_000,
