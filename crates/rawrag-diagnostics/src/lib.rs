@@ -21,6 +21,7 @@
 mod against;
 pub mod budget;
 mod contrasts;
+mod cost;
 mod coverage;
 mod depth;
 mod errata;
@@ -34,10 +35,12 @@ mod nano;
 pub mod oracle;
 mod outputs;
 mod path;
+pub mod prices;
 pub mod questions;
 mod ranking;
 mod registry;
 mod report;
+mod selection;
 mod shown;
 mod spread;
 

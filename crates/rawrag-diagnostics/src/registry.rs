@@ -3,7 +3,8 @@ use rawrag_scoring::judge::Policy;
 use rawrag_statistics::{FamilyError, Replication, ResamplingError};
 
 use crate::{
-    Outputs, Report, coverage, depth, evidence, failure, mutation, nano, oracle, path, ranking,
+    Outputs, Report, cost, coverage, depth, evidence, failure, mutation, nano, oracle, path,
+    ranking, selection,
 };
 
 /// Every diagnostic.
@@ -17,6 +18,8 @@ pub const DIAGNOSTICS: &[Diagnostic] = &[
     depth::DEPTH,
     nano::NANO,
     ranking::RANKING,
+    selection::SELECTION,
+    cost::COST,
 ];
 
 /// A named analysis of the records of runs.
@@ -72,6 +75,8 @@ pub struct Settings {
     pub depth: Option<usize>,
     /// Questions whose gold answer is known to be wrong.
     pub errata: crate::Errata,
+    /// What services charge.
+    pub prices: Option<crate::prices::Prices>,
     /// What unparsed and failed judgments and assessments count for.
     pub ungraded: Policy,
     /// Resamples and their seed.
@@ -202,7 +207,7 @@ impl Diagnostic {
     /// What it needs that a run does not have.
     pub fn missing(&self, run: &Outputs) -> Vec<Need> {
         let needs = self.needs.iter().copied();
-        needs.filter(|need| !need.is_met(run)).collect()
+        needs.filter(|need| !need.is_met_by(run)).collect()
     }
 }
 
@@ -224,7 +229,8 @@ impl Need {
         }
     }
 
-    fn is_met(self, run: &Outputs) -> bool {
+    /// Whether any question of a run has such a record.
+    pub fn is_met_by(self, run: &Outputs) -> bool {
         let any = |has: fn(&crate::QuestionRecords) -> bool| run.questions.iter().any(has);
         match self {
             Self::Retrievals => any(|q| q.retrieval.is_some()),
@@ -259,6 +265,7 @@ impl Default for Settings {
             assessor: None,
             depth: None,
             errata: crate::Errata::default(),
+            prices: None,
             ungraded: Policy::CountWrong,
             replication: Replication {
                 replicates: 20_000,

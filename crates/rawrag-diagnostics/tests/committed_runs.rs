@@ -145,3 +145,25 @@ fn rankings_of_the_imported_systems() {
     };
     insta::assert_snapshot!(shown(&report("ranking", &runs, settings), 40));
 }
+
+#[test]
+fn selection_by_late_interaction() {
+    let Some(runs) = scored(&[
+        "locomo-minilm-turns-cosine",
+        "locomo-minilm-late-interaction-messages",
+    ]) else {
+        return;
+    };
+    insta::assert_snapshot!(shown(&report("selection", &runs, quick()), 40));
+}
+
+#[test]
+fn times_of_indexing_and_searching() {
+    let Some(runs) = scored(&[
+        "locomo-minilm-late-interaction-messages",
+        "locomo-minilm-windows",
+    ]) else {
+        return;
+    };
+    insta::assert_snapshot!(shown(&report("cost", &runs, Settings::default()), 40));
+}
