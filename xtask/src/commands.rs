@@ -59,6 +59,9 @@ enum Command {
     Pack {
         /// The run's folder, as `rawrag run` left it.
         run: PathBuf,
+        /// Leave out what was said, stored and answered: for data that may not be passed on.
+        #[arg(long)]
+        without_text: bool,
     },
     /// One table, measured beside published.
     Table {
@@ -222,8 +225,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
     let mut runs = Runs::new(&arguments.folders.runs());
     match command {
         #[cfg(feature = "frames")]
-        Command::Pack { run } => {
-            let questions = crate::pack::pack(run, &arguments.folders.runs())?;
+        Command::Pack { run, without_text } => {
+            let questions = crate::pack::pack(run, &arguments.folders.runs(), !without_text)?;
             writeln!(
                 out,
                 "{questions} questions packed below {}",

@@ -3,16 +3,20 @@
 use std::fs;
 use std::path::Path;
 
-use rawrag_records::{Record, RecordError, Run, frames};
+use rawrag_records::{Complete, Record, RecordError, Run, frames};
 
 /// Copies a complete run into `folder` under its name and packs its records there; the run itself
-/// stays as it is. Returns the number of questions.
+/// stays as it is. Without `text`, nothing that was said, stored or answered is copied. Returns the
+/// number of questions.
 ///
 /// # Errors
 /// When the run is incomplete or damaged, or the folder holds a run of that name already.
-pub(crate) fn pack(run: &Path, folder: &Path) -> Result<usize, RecordError> {
+pub(crate) fn pack(run: &Path, folder: &Path, text: bool) -> Result<usize, RecordError> {
     let run = Run::open(run)?;
-    let records = run.read_complete()?;
+    let mut records = run.read_complete()?;
+    if !text {
+        remove_text(&mut records);
+    }
     let packed = folder.join(&run.manifest().name);
     let io = |source| RecordError::Io {
         path: packed.clone(),
@@ -27,6 +31,9 @@ pub(crate) fn pack(run: &Path, folder: &Path) -> Result<usize, RecordError> {
     write(&packed, &records.ingestions)?;
     write(&packed, &records.exports)?;
     write(&packed, &records.decisions)?;
+    write(&packed, &records.consumptions)?;
+    write(&packed, &records.selections)?;
+    write(&packed, &records.prunings)?;
     write(&packed, &records.answers)?;
     write(&packed, &records.judgments)?;
     write(&packed, &records.assessments)?;
@@ -38,6 +45,34 @@ pub(crate) fn pack(run: &Path, folder: &Path) -> Result<usize, RecordError> {
     )
     .map_err(io)?;
     Ok(run.manifest().expected.questions)
+}
+
+/// Takes out what was said, stored and answered; counts, ids, scores and grades stay.
+fn remove_text(records: &mut Complete) {
+    for item in &mut records.evidence {
+        item.text = None;
+    }
+    for object in &mut records.exports {
+        object.text = None;
+    }
+    for decision in &mut records.decisions {
+        (decision.old, decision.new) = (None, None);
+    }
+    for selection in &mut records.selections {
+        selection.reply = None;
+    }
+    for pruning in &mut records.prunings {
+        pruning.text = None;
+    }
+    for answer in &mut records.answers {
+        answer.text = None;
+    }
+    for judgment in &mut records.judgments {
+        judgment.reply = None;
+    }
+    for assessment in &mut records.assessments {
+        assessment.reply = None;
+    }
 }
 
 /// Packs the records of a kind, if the run has any.

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use rawrag_corpus::{Conversation, Question, Timestamp};
+use rawrag_corpus::{Conversation, Phase, Question, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::system::{
@@ -25,20 +25,30 @@ pub struct Asked {
     pub conversation: String,
     /// How phases were kept apart.
     pub visibility: Visibility,
-    /// Messages added.
-    pub messages: u32,
-    /// Milliseconds that adding took, all units together.
-    pub add_milliseconds: f64,
-    /// Milliseconds that the barriers took.
+    /// The ingestion units, in the order of adding.
+    pub units: Vec<Taken>,
+    /// Milliseconds that the barriers took, all together.
     pub ready_milliseconds: f64,
     /// One a question, in the order of asking.
     pub searches: Vec<Search>,
-    /// Everything persisted at the end, or why it is not known.
-    pub export: Result<Vec<Stored>, String>,
+    /// Everything persisted, or why it is not known: at the end, and before that at each phase in
+    /// which questions were asked of a prefix.
+    pub exports: Vec<(Option<Phase>, Result<Vec<Stored>, String>)>,
     /// The write decisions, or why they are not known.
     pub decisions: Result<Vec<Decision>, String>,
     /// What was used, or why it is not known.
     pub usage: Result<Usage, String>,
+}
+
+/// One ingestion unit that a system took in.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Taken {
+    /// Its messages' positions, in source order. Never empty.
+    pub messages: Vec<u32>,
+    /// Milliseconds that adding took.
+    pub milliseconds: f64,
+    /// Milliseconds until everything added could be found, where that was waited for after it.
+    pub ready_milliseconds: Option<f64>,
 }
 
 /// One question's search.
@@ -54,6 +64,15 @@ pub struct Search {
     pub found: Result<Vec<Item>, String>,
     /// Milliseconds from question to evidence.
     pub milliseconds: f64,
+}
+
+/// What [`ask`] tells of while it is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// One more ingestion unit was taken in.
+    Unit,
+    /// One more question was asked.
+    Search,
 }
 
 /// Why a conversation could not be taken through a system.
@@ -73,8 +92,20 @@ pub enum AskError {
     EmptyUnit,
 }
 
+impl Asked {
+    /// Messages added.
+    pub fn messages(&self) -> usize {
+        self.units.iter().map(|unit| unit.messages.len()).sum()
+    }
+
+    /// Milliseconds that adding took, all units together.
+    pub fn add_milliseconds(&self) -> f64 {
+        self.units.iter().map(|unit| unit.milliseconds).sum()
+    }
+}
+
 /// Takes `conversation` and its `questions` through `system`, k items a perspective, in a fresh
-/// namespace of the conversation's own under `run`.
+/// namespace of the conversation's own under `run`. `progress` hears of each unit and search.
 ///
 /// A search that fails is recorded as failed and the next question asked. A system that lacks
 /// [`Capabilities::cutoff`] gets the history in prefixes, and its questions in the order of their
@@ -88,6 +119,7 @@ pub fn ask(
     conversation: &Conversation,
     questions: &[Question],
     k: usize,
+    mut progress: impl FnMut(Step),
 ) -> Result<Asked, AskError> {
     let id = conversation.id.to_string();
     let failed = |error| AskError::Ingestion {
@@ -103,11 +135,10 @@ pub fn ask(
     let mut asked = Asked {
         conversation: id.clone(),
         visibility: visibility(capabilities),
-        messages: 0,
-        add_milliseconds: 0.0,
+        units: Vec::new(),
         ready_milliseconds: 0.0,
         searches: Vec::new(),
-        export: Ok(Vec::new()),
+        exports: Vec::new(),
         decisions: Ok(Vec::new()),
         usage: Ok(Usage::default()),
     };
@@ -119,17 +150,25 @@ pub fn ask(
             .filter(|said| !added.contains(&said.position) && stage.shows(said.date))
             .cloned()
             .collect();
-        let begun = Instant::now();
         for unit in units(&due, unit)? {
+            let begun = Instant::now();
             system.add(unit).map_err(failed)?;
+            asked.units.push(Taken {
+                messages: unit.iter().map(|said| said.position).collect(),
+                milliseconds: milliseconds(begun),
+                ready_milliseconds: None,
+            });
+            progress(Step::Unit);
         }
-        asked.add_milliseconds += milliseconds(begun);
         let begun = Instant::now();
         system.ready().map_err(failed)?;
-        asked.ready_milliseconds += milliseconds(begun);
-        asked.messages += due.len() as u32;
+        let waited = milliseconds(begun);
+        asked.ready_milliseconds += waited;
+        if let (false, Some(last)) = (due.is_empty(), asked.units.last_mut()) {
+            last.ready_milliseconds = Some(waited);
+        }
         added.extend(due.iter().map(|said| said.position));
-        for question in stage.questions {
+        for &question in &stage.questions {
             let text = &questions[question];
             let begun = Instant::now();
             let found = system.search(&text.text, k, text.cutoff).and_then(|items| {
@@ -148,12 +187,22 @@ pub fn ask(
                 found: found.map_err(|error| error.to_string()),
                 milliseconds: milliseconds(begun),
             });
+            progress(Step::Search);
+        }
+        if let Some(phase) = stage.phase(questions) {
+            let stored = system.export().map_err(|error| error.to_string());
+            asked.exports.push((Some(phase), stored));
         }
     }
-    asked.export = system.export().map_err(|error| error.to_string());
+    let stored = system.export().map_err(|error| error.to_string());
+    asked.exports.push((None, stored));
     asked.decisions = system.decisions().map_err(|error| error.to_string());
     asked.usage = system.usage().map_err(|error| error.to_string());
-    system.close().map_err(failed)?;
+    let closed = system.close();
+    // A system that died at a question cannot close; that it died is on record with the question.
+    if asked.searches.iter().all(|search| search.found.is_ok()) {
+        closed.map_err(failed)?;
+    }
     Ok(asked)
 }
 
@@ -204,7 +253,8 @@ pub(crate) fn namespace(run: &str, conversation: &Conversation, messages: &[Said
     }
 }
 
-fn visibility(capabilities: Capabilities) -> Visibility {
+/// How a system of these capabilities keeps phases apart.
+pub fn visibility(capabilities: Capabilities) -> Visibility {
     if capabilities.cutoff {
         Visibility::Filter
     } else {
@@ -222,6 +272,14 @@ impl Stage {
     fn shows(&self, date: Option<Timestamp>) -> bool {
         self.until
             .is_none_or(|until| date.is_none_or(|date| date <= until))
+    }
+
+    /// The phase of its questions, where it is an earlier stage and they share one.
+    fn phase(&self, questions: &[Question]) -> Option<Phase> {
+        self.until?;
+        let mut phases = self.questions.iter().map(|&at| questions[at].phase);
+        let first = phases.next()??;
+        phases.all(|phase| phase == Some(first)).then_some(first)
     }
 }
 
@@ -410,20 +468,29 @@ mod tests {
 
     fn outcome(system: &mut Odd, k: usize) -> Asked {
         let questions = [question(None), question(Some("2025-01-15"))];
-        ask(system, "run", &conversation(), &questions, k).unwrap()
+        ask(system, "run", &conversation(), &questions, k, |_| {}).unwrap()
     }
 
     #[test]
     fn a_system_without_cutoffs_is_asked_before_it_hears_the_rest() {
         let asked = outcome(&mut Odd::new(false, 0), 1);
-        assert_eq!((asked.visibility, asked.messages), (Visibility::Prefix, 4));
+        assert_eq!(asked.visibility, Visibility::Prefix);
+        let taken: Vec<_> = asked
+            .units
+            .iter()
+            .map(|unit| (unit.messages.clone(), unit.ready_milliseconds.is_some()))
+            .collect();
+        assert_eq!(
+            taken,
+            [(vec![0, 1], false), (vec![2], true), (vec![3], true)]
+        );
         let seen: Vec<_> = asked
             .searches
             .iter()
             .map(|s| (s.question, s.found.as_ref().unwrap()[0].messages.clone()))
             .collect();
         assert_eq!(seen, [(1, Some(vec![2])), (0, Some(vec![3]))]);
-        assert_eq!(asked.export.unwrap().len(), 4);
+        assert_eq!(asked.exports[0].1.as_ref().unwrap().len(), 4);
     }
 
     /// mem0#5404: a system that ignores k.

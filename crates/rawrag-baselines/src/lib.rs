@@ -19,7 +19,7 @@ mod process;
 pub mod protocol;
 mod system;
 
-pub use ask::{AskError, Asked, Search, Visibility, ask, units};
+pub use ask::{AskError, Asked, Search, Step, Taken, Visibility, ask, units, visibility};
 #[cfg(unix)]
 pub use process::{Launch, Limits, ProcessSystem};
 pub use system::{

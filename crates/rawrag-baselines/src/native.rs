@@ -7,6 +7,7 @@ use rawrag_retrieval::{
     Assembled, EvidenceSettings, HistoryIndex, Models, RetrievalError, Retriever, Settings,
     assemble,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::system::{
     Capabilities, Decision, Description, Item, MemorySystem, Namespace, Opened, Said, Stored,
@@ -36,7 +37,8 @@ pub struct Retrieval {
 }
 
 /// The bounded-history policy of Raw-RAG, B.3, in o200k_base tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct FullContext {
     /// The ceiling on the request and the reserves together.
     pub limit: usize,
@@ -59,6 +61,21 @@ impl Default for FullContext {
         }
     }
 }
+
+/// The native systems by the names that experiments and the command line give them, with a line on
+/// each.
+pub const NAMED: [(&str, &str); 4] = [
+    (
+        "raw-rag",
+        "raw history: late interaction over messages, with all-MiniLM-L6-v2",
+    ),
+    (
+        "full-context",
+        "the whole history, its middle cut out beyond 128,000 tokens",
+    ),
+    ("recency", "the last k messages: a floor"),
+    ("abstain", "nothing, ever: a floor"),
+];
 
 /// What stands where the middle of a history was left out.
 const MARKER: &str = "\n[... middle of the history left out ...]\n";

@@ -3,8 +3,9 @@ use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 use rawrag_records::{
-    Answer, Assessment, Complete, EvidenceItem, History, Ingestion, Judgment, Key, Manifest,
-    RecordError, Retrieval, Run, Search, StoredObject, Timing, Usage, WriteDecision,
+    Answer, Assessment, Complete, Consumption, EvidenceItem, History, Ingestion, Judgment, Key,
+    Manifest, Pruning, RecordError, Retrieval, Run, Search, Selection, StoredObject, Timing, Usage,
+    WriteDecision,
 };
 
 /// The runs of a folder, each read once.
@@ -45,6 +46,8 @@ pub struct Outputs {
     pub exports: Vec<StoredObject>,
     /// What it decided about writes, ordered by conversation and number.
     pub decisions: Vec<WriteDecision>,
+    /// What its own models used, ordered by conversation.
+    pub consumptions: Vec<Consumption>,
     /// Every attempt at a call to a service, in order.
     pub usage: Vec<Usage>,
     /// Every stage in every process, in order.
@@ -64,6 +67,10 @@ pub struct QuestionRecords {
     pub search: Option<Search>,
     /// What the reader sees, in its order, where that is on record.
     pub evidence: Vec<EvidenceItem>,
+    /// What a selector made of the shortlist, where the run has one.
+    pub selection: Option<Selection>,
+    /// What a pruner left of the evidence, where the run has one.
+    pub pruning: Option<Pruning>,
     /// One a repetition, in their order; none where the run does not answer.
     pub answers: Vec<Answer>,
     /// Ordered by answer, judge and the judge's repetition.
@@ -80,10 +87,23 @@ impl QuestionRecords {
             retrieval: None,
             search: None,
             evidence: Vec::new(),
+            selection: None,
+            pruning: None,
             answers: Vec::new(),
             judgments: Vec::new(),
             assessments: Vec::new(),
         })
+    }
+
+    fn sort(&mut self) {
+        self.evidence.sort_by_key(|item| item.rank);
+        self.answers.sort_by_key(|answer| answer.repetition);
+        self.judgments.sort_by(|a, b| {
+            let order = |j: &Judgment| (j.repetition, j.judge_repetition);
+            (order(a), &a.judge).cmp(&(order(b), &b.judge))
+        });
+        self.assessments
+            .sort_by(|a, b| (&a.assessor, a.repetition).cmp(&(&b.assessor, b.repetition)));
     }
 }
 
@@ -144,31 +164,65 @@ impl Outputs {
             mut ingestions,
             mut exports,
             mut decisions,
+            mut consumptions,
+            selections,
+            prunings,
             answers,
             judgments,
             assessments,
             usage,
             timings,
         } = records;
-        let mut questions = BTreeMap::new();
-        let asked = Asked(&mut questions);
-        asked.fill(
-            retrievals,
-            searches,
-            evidence,
-            answers,
-            judgments,
-            assessments,
-        );
+        let mut by_key = BTreeMap::new();
+        for retrieval in retrievals {
+            let question = QuestionRecords::of(&mut by_key, retrieval.question_key());
+            question.kind.clone_from(&retrieval.kind);
+            question.retrieval = Some(retrieval);
+        }
+        for search in searches {
+            let question = QuestionRecords::of(&mut by_key, search.question_key());
+            question.kind.clone_from(&search.kind);
+            question.search = Some(search);
+        }
+        for item in evidence {
+            let question = QuestionRecords::of(&mut by_key, item.question_key());
+            question.evidence.push(item);
+        }
+        for selection in selections {
+            let question = QuestionRecords::of(&mut by_key, selection.question_key());
+            question.selection = Some(selection);
+        }
+        for pruning in prunings {
+            let question = QuestionRecords::of(&mut by_key, pruning.question_key());
+            question.pruning = Some(pruning);
+        }
+        for answer in answers {
+            let question = QuestionRecords::of(&mut by_key, answer.question_key());
+            question.kind.clone_from(&answer.kind);
+            question.answers.push(answer);
+        }
+        for judgment in judgments {
+            let question = QuestionRecords::of(&mut by_key, judgment.question_key());
+            question.judgments.push(judgment);
+        }
+        for assessment in assessments {
+            let question = QuestionRecords::of(&mut by_key, assessment.question_key());
+            question.assessments.push(assessment);
+        }
+        let mut questions: Vec<QuestionRecords> = by_key.into_values().collect();
+        for question in &mut questions {
+            question.sort();
+        }
         ingestions.sort_by(|a, b| (&a.conversation, a.unit).cmp(&(&b.conversation, b.unit)));
         exports.sort_by(|a, b| {
             let place = |o: &StoredObject| (o.phase, o.number);
             (&a.conversation, place(a)).cmp(&(&b.conversation, place(b)))
         });
         decisions.sort_by(|a, b| (&a.conversation, a.number).cmp(&(&b.conversation, b.number)));
+        consumptions.sort_by(|a, b| a.conversation.cmp(&b.conversation));
         Self {
             manifest,
-            questions: questions.into_values().collect(),
+            questions,
             histories: histories
                 .into_iter()
                 .map(|h| (h.conversation.clone(), h))
@@ -176,6 +230,7 @@ impl Outputs {
             ingestions,
             exports,
             decisions,
+            consumptions,
             usage,
             timings,
         }
@@ -192,59 +247,5 @@ fn read(folder: &Path) -> Result<RunState, RecordError> {
             found, expected, ..
         }) => Ok(RunState::Incomplete { found, expected }),
         Err(error) => Err(error),
-    }
-}
-
-/// Records on their way to their questions.
-struct Asked<'a>(&'a mut BTreeMap<Key, QuestionRecords>);
-
-impl Asked<'_> {
-    fn fill(
-        self,
-        retrievals: Vec<Retrieval>,
-        searches: Vec<Search>,
-        evidence: Vec<EvidenceItem>,
-        answers: Vec<Answer>,
-        judgments: Vec<Judgment>,
-        assessments: Vec<Assessment>,
-    ) {
-        for retrieval in retrievals {
-            let question = QuestionRecords::of(self.0, retrieval.question_key());
-            question.kind.clone_from(&retrieval.kind);
-            question.retrieval = Some(retrieval);
-        }
-        for search in searches {
-            let question = QuestionRecords::of(self.0, search.question_key());
-            question.kind.clone_from(&search.kind);
-            question.search = Some(search);
-        }
-        for item in evidence {
-            let question = QuestionRecords::of(self.0, item.question_key());
-            question.evidence.push(item);
-        }
-        for answer in answers {
-            let question = QuestionRecords::of(self.0, answer.question_key());
-            question.kind.clone_from(&answer.kind);
-            question.answers.push(answer);
-        }
-        for judgment in judgments {
-            let question = QuestionRecords::of(self.0, judgment.question_key());
-            question.judgments.push(judgment);
-        }
-        for assessment in assessments {
-            let question = QuestionRecords::of(self.0, assessment.question_key());
-            question.assessments.push(assessment);
-        }
-        for question in self.0.values_mut() {
-            question.evidence.sort_by_key(|item| item.rank);
-            question.answers.sort_by_key(|answer| answer.repetition);
-            question.judgments.sort_by(|a, b| {
-                let order = |j: &Judgment| (j.repetition, j.judge_repetition);
-                (order(a), &a.judge).cmp(&(order(b), &b.judge))
-            });
-            question
-                .assessments
-                .sort_by(|a, b| (&a.assessor, a.repetition).cmp(&(&b.assessor, b.repetition)));
-        }
     }
 }

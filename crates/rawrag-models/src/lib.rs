@@ -26,6 +26,9 @@ mod bert;
 pub mod cache;
 mod cross_encoder;
 mod error;
+pub mod generate;
+#[cfg(feature = "gguf")]
+mod gguf;
 mod identity;
 mod kernels;
 mod minilm;
@@ -41,6 +44,8 @@ mod weights;
 
 pub use cross_encoder::CrossEncoder;
 pub use error::ModelError;
+#[cfg(feature = "gguf")]
+pub use gguf::{Gguf, GgufError};
 pub use identity::{ModelIdentity, ModelKind};
 pub use minilm::Minilm;
 

@@ -31,6 +31,7 @@
 mod chat;
 mod embeddings;
 mod fault;
+mod generated;
 mod queue;
 mod rerank;
 mod script;
@@ -45,6 +46,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
+use crate::generate::Generator;
 use crate::{Embedder, Reranker};
 use fault::Fault;
 use queue::Queue;
@@ -57,8 +59,10 @@ pub struct Models {
     pub embedder: Option<Arc<dyn Embedder>>,
     /// Behind `/v1/rerank`.
     pub reranker: Option<Arc<dyn Reranker>>,
-    /// Behind `/v1/chat/completions`.
+    /// Behind `/v1/chat/completions`, under [`Script::NAME`].
     pub script: Option<Arc<Script>>,
+    /// Behind `/v1/chat/completions` and `/v1/completions`, under its own name.
+    pub generator: Option<Arc<dyn Generator>>,
     /// Further names that the embedder answers to, for programs that cannot be told another one.
     pub aliases: Vec<String>,
     /// Counts the tokens that a chat's usage reports; words are counted without it.
@@ -138,6 +142,7 @@ fn router(models: Models) -> Router {
         .route("/v2/rerank", post(rerank::answer))
         .route("/rerank", post(rerank::answer))
         .route("/v1/chat/completions", post(chat::answer))
+        .route("/v1/completions", post(generated::complete))
         .route("/v1/models", get(list))
         .route("/v1/models/{*name}", get(show))
         .fallback(|| async { Fault::no_such_path() })
@@ -172,6 +177,7 @@ impl Server {
             embedder,
             reranker,
             script,
+            generator,
             aliases,
             ..
         } = &self.models;
@@ -181,6 +187,7 @@ impl Server {
             names.extend(aliases.iter().cloned());
         }
         names.extend(reranker.iter().map(|model| model.identity().name.clone()));
+        names.extend(generator.iter().map(|model| model.identity().name.clone()));
         names.extend(script.iter().map(|_| Script::NAME.to_owned()));
         names
     }

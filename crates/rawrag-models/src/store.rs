@@ -336,14 +336,19 @@ fn noted_sha256(dir: &Path) -> Option<String> {
 
 fn note_weights(dir: &Path) -> Result<(), StoreError> {
     let (weights, path) = (dir.join(WEIGHTS), dir.join(NOTE));
-    let mut digest = Sha256::new();
-    let mut file = File::open(&weights).map_err(at(&weights))?;
-    io::copy(&mut file, &mut HashOnly(&mut digest)).map_err(at(&weights))?;
-    let note = Note::new(hex(digest.finalize().as_slice()), &weights).map_err(at(&weights))?;
+    let sha256 = sha256(&weights).map_err(at(&weights))?;
+    let note = Note::new(sha256, &weights).map_err(at(&weights))?;
     let file = File::create(&path).map_err(at(&path))?;
     serde_json::to_writer(file, &note)
         .map_err(io::Error::from)
         .map_err(at(&path))
+}
+
+/// Lower-case hexadecimal SHA-256 of a file, however large.
+pub(crate) fn sha256(path: &Path) -> io::Result<String> {
+    let mut digest = Sha256::new();
+    io::copy(&mut File::open(path)?, &mut HashOnly(&mut digest))?;
+    Ok(hex(digest.finalize().as_slice()))
 }
 
 fn copy_files(

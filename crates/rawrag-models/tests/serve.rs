@@ -8,11 +8,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rawrag_models::generate::{GenerateError, Generated, Generator, Options, Token, Turn};
 use rawrag_models::prices::Stage;
 use rawrag_models::remote::{
     ChatClient, ChatModel, ChatOutcome, ChatRequest, EmbeddingClient, EmbeddingSettings,
     InputLimits, Message, Provider, RemoteEmbedder, RemoteReranker, RerankClient, RerankSettings,
-    Service, Session, Settings,
+    Service, Session, Settings, YesNoClient, YesNoSettings,
 };
 use rawrag_models::serve::{Bound, Models, Script};
 use rawrag_models::{Embedder, Embeddings, ModelError, ModelIdentity, ModelKind, Reranker, Scores};
@@ -68,6 +69,56 @@ impl Reranker for Shared {
     }
 }
 
+/// Says yes to a prompt that speaks of bees, with nine parts of ten; has a context of four messages.
+struct Keeper(ModelIdentity);
+
+impl Generator for Keeper {
+    fn identity(&self) -> &ModelIdentity {
+        &self.0
+    }
+
+    fn chat(&self, messages: &[Turn], options: &Options) -> Result<Generated, GenerateError> {
+        if messages.len() > 4 {
+            return Err(GenerateError::TooLong {
+                tokens: messages.len(),
+                context: 4,
+            });
+        }
+        let roles: Vec<&str> = messages.iter().map(|turn| turn.role.as_str()).collect();
+        let text = match options.json {
+            true => json!({ "roles": roles }).to_string(),
+            false => roles.join(" "),
+        };
+        Ok(Generated {
+            cut: options.max_tokens == Some(1),
+            prompt_tokens: messages.len(),
+            tokens: vec![token(text.as_bytes(), 0.5, &[])],
+            text,
+        })
+    }
+
+    fn complete(&self, prompt: &str, options: &Options) -> Result<Generated, GenerateError> {
+        let yes = if prompt.contains("bees") { 0.9 } else { 0.2 };
+        let told: [(&[u8], f64); 3] = [(b"yes", yes), (b"no", 0.75 - yes / 2.0), (b"\xff", 0.01)];
+        let told = &told[..options.alternatives.min(3)];
+        Ok(Generated {
+            text: "yes".to_owned(),
+            cut: true,
+            prompt_tokens: 7,
+            tokens: vec![token(b"yes", yes, told)],
+        })
+    }
+}
+
+fn token(bytes: &[u8], probability: f64, alternatives: &[(&[u8], f64)]) -> Token {
+    let told = alternatives.iter();
+    Token {
+        bytes: bytes.to_vec(),
+        logprob: probability.ln(),
+        alternatives: told.map(|(bytes, p)| (bytes.to_vec(), p.ln())).collect(),
+    }
+}
+
 fn models() -> Models {
     let identity = |name: &str, kind| ModelIdentity {
         name: name.into(),
@@ -90,6 +141,7 @@ fn models() -> Models {
             ModelKind::CrossEncoder,
         )))),
         script: Some(Arc::new(Script::parse(script).unwrap())),
+        generator: Some(Arc::new(Keeper(identity("keeper", ModelKind::Chat)))),
         aliases: vec!["text-embedding-3-small".into()],
         count: None,
     }
@@ -226,6 +278,24 @@ fn what_cannot_be_done_says_so_and_the_server_goes_on() {
             )
             .await,
             ask(address, "POST /v1/completions", "{}").await,
+            ask(
+                address,
+                "POST /v1/completions",
+                r#"{"model":"scripted","prompt":"x"}"#,
+            )
+            .await,
+            ask(
+                address,
+                "POST /v1/completions",
+                r#"{"model":"keeper","prompt":"x","echo":true}"#,
+            )
+            .await,
+            chat(json!({ "model": "keeper", "messages": vec![hello[0].clone(); 5] })).await,
+            chat(json!({
+                "model": "keeper", "messages": hello, "response_format": { "type": "json_schema" },
+            }))
+            .await,
+            ask(address, "POST /v1/speech", "{}").await,
             ask(address, "GET /v1/embeddings", "").await,
         ];
         let told: Vec<String> = faults
@@ -247,7 +317,13 @@ fn what_cannot_be_done_says_so_and_the_server_goes_on() {
             .collect();
         assert_eq!(
             names,
-            ["lengths", "text-embedding-3-small", "shared", "scripted"]
+            [
+                "lengths",
+                "text-embedding-3-small",
+                "shared",
+                "keeper",
+                "scripted"
+            ]
         );
     });
 }
@@ -266,5 +342,49 @@ fn a_streamed_reply_says_the_same_and_ends() {
         assert!(body.contains("I was asked of Chad."), "{body}");
         assert!(body.contains(r#""completion_tokens":5"#), "{body}");
         assert!(body.contains("data: [DONE]"), "{body}");
+    });
+}
+
+/// What a local model is likely to say reaches the yes/no reranker, over real HTTP.
+#[test]
+fn a_local_model_answers_chats_and_tells_how_likely_yes_is() {
+    with_server(models(), |address| async move {
+        let settings = YesNoSettings {
+            model: "keeper".into(),
+            system: "Say yes or no.".into(),
+            instruction: "Is it about the question?".into(),
+            inputs: InputLimits::default(),
+        };
+        let client = YesNoClient::new(service(address), settings, Stage::Read);
+        let scores = client
+            .score("What does Mara keep?", &["Mara keeps bees.", "It rained."])
+            .await
+            .unwrap();
+        // 0.9 of 0.9 + 0.3, and 0.2 of 0.2 + 0.65.
+        let wanted = [0.75, 0.2 / 0.85];
+        for (score, wanted) in scores.scores.iter().zip(wanted) {
+            assert!((f64::from(*score) - wanted).abs() < 1e-6, "{scores:?}");
+        }
+
+        let body = json!({
+            "model": "keeper",
+            "messages": [{ "role": "system", "content": "s" }, { "role": "user", "content": "u" }],
+            "logprobs": true,
+            "top_logprobs": 2,
+            "response_format": { "type": "json_object" },
+            "max_completion_tokens": 1,
+        });
+        let (status, body) = ask(address, "POST /v1/chat/completions", &body.to_string()).await;
+        assert_eq!(status, 200, "{body}");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        let choice = &body["choices"][0];
+        assert_eq!(
+            choice["message"]["content"],
+            r#"{"roles":["system","user"]}"#
+        );
+        assert_eq!(choice["finish_reason"], "length");
+        assert_eq!(choice["logprobs"]["content"][0]["logprob"], 0.5_f64.ln());
+        assert_eq!(body["usage"]["prompt_tokens"], 2);
+        assert_eq!(body["model"], "keeper");
     });
 }

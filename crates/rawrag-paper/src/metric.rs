@@ -7,7 +7,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use rawrag_records::{Answer, AnswerOutcome, History, Judgment, JudgmentOutcome, Retrieval};
+use rawrag_records::{
+    Answer, AnswerOutcome, EvidenceItem, History, Judgment, JudgmentOutcome, Retrieval, Search,
+};
 use rawrag_scoring::Ranking;
 
 use crate::{Outputs, QuestionRecords};
@@ -283,6 +285,8 @@ pub enum Unmeasurable {
     NoSuchCutoff(usize),
     #[error("the record of conversation {0} as it was indexed")]
     NoHistory(String),
+    #[error("the messages that each item comes from, which the system does not know")]
+    UnknownOrigin,
     #[error("the run's {0}, which are not on record")]
     NoRecords(&'static str),
     #[error("judgments of one judge; these are by {0}")]
@@ -488,6 +492,9 @@ impl Question<'_> {
 
     /// The gold messages (or sessions) by the items that overlap them.
     fn ranking(&self, k: usize, level: Level) -> Result<Ranking, Unmeasurable> {
+        if let (None, Some(search)) = (&self.records.retrieval, &self.records.search) {
+            return searched(search, &self.records.evidence, k, level);
+        }
         let record = self.retrieval()?;
         if (record.requested as usize) < k && record.requested < record.available {
             return Err(Unmeasurable::TooFewItems {
@@ -520,6 +527,36 @@ impl Question<'_> {
     fn sessions(&self, k: usize) -> Result<Ranking, Unmeasurable> {
         self.ranking(k, Level::Session)
     }
+}
+
+/// The gold messages (or sessions) by the items of a memory system that come from them.
+fn searched(
+    search: &Search,
+    items: &[EvidenceItem],
+    k: usize,
+    level: Level,
+) -> Result<Ranking, Unmeasurable> {
+    if (search.requested as usize) < k {
+        return Err(Unmeasurable::TooFewItems {
+            k,
+            requested: search.requested,
+        });
+    }
+    let gold = match level {
+        Level::Message => &search.gold_messages,
+        Level::Session => &search.gold_sessions,
+    };
+    let held = |item: &EvidenceItem| -> Option<Vec<usize>> {
+        let from = match level {
+            Level::Message => item.messages.as_ref()?,
+            Level::Session => item.sessions.as_ref()?,
+        };
+        let held = (0..).zip(gold).filter(|(_, gold)| from.contains(gold));
+        Some(held.map(|(at, _)| at).collect())
+    };
+    let items: Option<Vec<Vec<usize>>> = items.iter().map(held).collect();
+    let items = items.ok_or(Unmeasurable::UnknownOrigin)?;
+    Ok(Ranking::new(gold.len(), items.iter().map(Vec::as_slice)))
 }
 
 #[derive(Clone, Copy)]
@@ -638,6 +675,15 @@ fn nano_ndcg(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
 }
 
 fn evidence_tokens(q: &Question<'_>, k: usize) -> Result<Option<f64>, Unmeasurable> {
+    if let (None, Some(search)) = (&q.records.retrieval, &q.records.search) {
+        let items = &q.records.evidence;
+        let first = items.iter().take(k).map(|item| item.tokens);
+        let tokens = match items.len() > k {
+            true => first.sum(),
+            false => search.evidence_tokens,
+        };
+        return Ok(Some(f64::from(tokens)));
+    }
     let at = q.cutoffs.iter().position(|&cutoff| cutoff == k);
     let tokens = q
         .retrieval()
@@ -661,6 +707,9 @@ fn dense_removed(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
 }
 
 fn milliseconds(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    if let (None, Some(search)) = (&q.records.retrieval, &q.records.search) {
+        return Ok(Some(search.milliseconds));
+    }
     Ok(Some(q.retrieval()?.milliseconds))
 }
 

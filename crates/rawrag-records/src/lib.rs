@@ -24,6 +24,7 @@ mod assessment;
 mod key;
 mod manifest;
 mod record;
+mod refined;
 mod run;
 mod search;
 mod stored;
@@ -42,7 +43,8 @@ pub use manifest::{
     SCHEMA_VERSION, System,
 };
 pub use record::{Column, History, Record, Retrieval, Schema};
+pub use refined::{Pruning, Selection, SelectionOutcome};
 pub use run::{Complete, RecordError, Run};
 pub use search::{EvidenceItem, Search, SearchOutcome};
-pub use stored::{Ingestion, Level, StoredObject, WriteDecision, WriteEvent};
+pub use stored::{Consumption, Ingestion, Level, StoredObject, WriteDecision, WriteEvent};
 pub use usage::{Timing, Usage};

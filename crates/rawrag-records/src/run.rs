@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::{
-    Answer, Appender, Assessment, Difference, EvidenceItem, History, Ingestion, Judgment, Key,
-    Manifest, Record, Retrieval, SCHEMA_VERSION, Search, StoredObject, Timing, Usage,
-    WriteDecision,
+    Answer, Appender, Assessment, Consumption, Difference, EvidenceItem, History, Ingestion,
+    Judgment, Key, Manifest, Pruning, Record, Retrieval, SCHEMA_VERSION, Search, Selection,
+    StoredObject, Timing, Usage, WriteDecision,
 };
 
 /// A run's folder.
@@ -35,6 +35,12 @@ pub struct Complete {
     pub exports: Vec<StoredObject>,
     /// What they decided about writes.
     pub decisions: Vec<WriteDecision>,
+    /// What they say that they used.
+    pub consumptions: Vec<Consumption>,
+    /// One a question, of a run whose evidence a model selects.
+    pub selections: Vec<Selection>,
+    /// One a question, of a run whose evidence a model prunes.
+    pub prunings: Vec<Pruning>,
     /// One a question and repetition.
     pub answers: Vec<Answer>,
     /// One an answer, judge and repetition of the judge.
@@ -297,6 +303,9 @@ impl Run {
             ingestions: self.read()?,
             exports: self.read()?,
             decisions: self.read()?,
+            consumptions: self.read()?,
+            selections: self.read()?,
+            prunings: self.read()?,
             answers: self.read()?,
             judgments: self.read()?,
             assessments: self.read()?,
@@ -310,6 +319,12 @@ impl Run {
         let nothing_else = complete.searches.is_empty() && self.manifest.expected.answers == 0;
         if !complete.retrievals.is_empty() || nothing_else {
             self.require_complete(&complete.retrievals)?;
+        }
+        if !complete.selections.is_empty() {
+            self.require_complete(&complete.selections)?;
+        }
+        if !complete.prunings.is_empty() {
+            self.require_complete(&complete.prunings)?;
         }
         self.require_complete(&complete.answers)?;
         self.require_complete(&complete.judgments)?;

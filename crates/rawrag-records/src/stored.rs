@@ -78,6 +78,24 @@ pub struct WriteDecision {
     pub perspective: Option<String>,
 }
 
+/// What a memory system says that it used for one conversation: `consumptions`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "each field is described once, in the schema")]
+pub struct Consumption {
+    pub conversation: String,
+    pub error: Option<String>,
+    pub chat_calls: Option<u32>,
+    pub input_tokens: Option<u32>,
+    pub output_tokens: Option<u32>,
+    pub embedding_calls: Option<u32>,
+    pub truncated: Option<u32>,
+    pub add_milliseconds: f64,
+    pub ready_milliseconds: f64,
+    pub export_error: Option<String>,
+    pub decisions_error: Option<String>,
+}
+
 impl Record for Ingestion {
     const SCHEMA: Schema = Schema {
         kind: "ingestions",
@@ -236,6 +254,65 @@ impl Record for WriteDecision {
             "conversation {} decision {}",
             self.conversation, self.number
         )
+    }
+
+    fn key(&self) -> Option<Key> {
+        None
+    }
+}
+
+impl Record for Consumption {
+    const SCHEMA: Schema = Schema {
+        kind: "consumptions",
+        columns: &[
+            ("conversation", Column::Text, "conversation id"),
+            (
+                "error",
+                Column::Text,
+                "why the system could not say what it used",
+            ),
+            ("chat_calls", Column::U32, "calls of chat models"),
+            (
+                "input_tokens",
+                Column::U32,
+                "tokens sent to them, as their service counts",
+            ),
+            (
+                "output_tokens",
+                Column::U32,
+                "tokens that they wrote, as their service counts",
+            ),
+            ("embedding_calls", Column::U32, "calls of embedders"),
+            (
+                "truncated",
+                Column::U32,
+                "texts that the system, or a model of this machine, cut",
+            ),
+            (
+                "add_milliseconds",
+                Column::F64,
+                "time that adding took, all units together",
+            ),
+            (
+                "ready_milliseconds",
+                Column::F64,
+                "time that it took beyond that until everything could be found",
+            ),
+            (
+                "export_error",
+                Column::Text,
+                "why `exports` has nothing of the conversation, where that is not known",
+            ),
+            (
+                "decisions_error",
+                Column::Text,
+                "why `decisions` has nothing of the conversation, where that is not known",
+            ),
+        ],
+    };
+
+    fn identity(&self) -> String {
+        format!("conversation {}", self.conversation)
     }
 
     fn key(&self) -> Option<Key> {

@@ -7,9 +7,9 @@ use std::path::Path;
 use proptest::prelude::*;
 use rawrag_records::{
     Answer, AnswerOutcome, Assessment, AssessmentOutcome, Code, Data, EvidenceItem, Expected,
-    History, Ingestion, Judgment, JudgmentOutcome, Key, Level, Machine, Manifest, Phase, Record,
-    RecordError, Retrieval, Run, SCHEMA_VERSION, Search, SearchOutcome, StoredObject, System,
-    WriteDecision, WriteEvent,
+    History, Ingestion, Judgment, JudgmentOutcome, Key, Level, Machine, Manifest, Phase, Pruning,
+    Record, RecordError, Retrieval, Run, SCHEMA_VERSION, Search, SearchOutcome, Selection,
+    SelectionOutcome, StoredObject, System, WriteDecision, WriteEvent,
 };
 use serde_json::json;
 
@@ -218,6 +218,47 @@ fn schemas_name_every_field_of_their_records() {
     check(&stored());
     check(&decision());
     check(&assessment("q", "rule"));
+    check(&selection());
+    check(&pruning());
+}
+
+fn selection() -> Selection {
+    Selection {
+        benchmark: "locomo".into(),
+        source: None,
+        conversation: "conv-0".into(),
+        question: "q0".into(),
+        phase: None,
+        outcome: SelectionOutcome::Selected,
+        order: vec![1, 0],
+        kept: 1,
+        probabilities: vec![0.25, 0.75],
+        reply: None,
+        error: None,
+        requests: 1,
+        prompt_sha256: Some("ef".into()),
+        milliseconds: 273.0,
+    }
+}
+
+fn pruning() -> Pruning {
+    Pruning {
+        benchmark: "locomo".into(),
+        source: None,
+        conversation: "conv-0".into(),
+        question: "q0".into(),
+        phase: Some(Phase::After),
+        outcome: AnswerOutcome::Answered,
+        text: Some("Mara keeps bees".into()),
+        tokens_before: 31,
+        tokens: Some(5),
+        error: None,
+        model: Some("pruner".into()),
+        prompt_sha256: None,
+        input_tokens: None,
+        output_tokens: Some(6),
+        milliseconds: 900.0,
+    }
 }
 
 fn search(question: &str, returned: u32) -> Search {
@@ -547,4 +588,6 @@ fn packing_keeps_every_value() {
     packed(&[stored()]);
     packed(&[decision()]);
     packed(&[assessment("q0", "rule")]);
+    packed(&[selection()]);
+    packed(&[pruning()]);
 }

@@ -13,6 +13,12 @@ pub enum RetrievalError {
         /// The row.
         row: u32,
     },
+    /// What a selector gave is no probability.
+    #[error("{value} is no probability: a selector gives numbers from 0 to 1")]
+    Probability {
+        /// The value.
+        value: f64,
+    },
     /// Vectors of another length than the index holds.
     #[error("{found} components are no whole number of vectors of {expected}")]
     Dimension {

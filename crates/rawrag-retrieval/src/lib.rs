@@ -27,6 +27,7 @@ mod evidence;
 pub mod late_interaction;
 mod order;
 mod retriever;
+mod selection;
 mod sessions;
 mod similarity;
 mod store;
@@ -38,6 +39,7 @@ pub use evidence::{Assembled, Budget, EvidenceSettings, Order, Repeats, assemble
 pub use late_interaction::LateInteraction;
 pub use order::{Scored, best, best_of};
 pub use retriever::{Found, HistoryIndex, Item, Method, Models, RerankKind, Retriever, Settings};
+pub use selection::{Selected, Selection};
 pub use store::{Hit, Ingested, Store, StoreError};
 pub use tokens::{Maxima, TokenIndex};
 pub use vectors::VectorIndex;

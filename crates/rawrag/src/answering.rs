@@ -1,25 +1,25 @@
 //! Answers: each question is put to the reader with the evidence that the run retrieved for it.
 //!
-//! The evidence is rebuilt from the history, the ids of the chunks retrieved and the run's settings,
-//! and compared with what was counted at retrieval; nothing is embedded again. It is sent whole,
-//! however long, with the output allowance apart (Raw-RAG, Appendix B.3).
+//! The evidence is what [`crate::evidence`] has of it. It is sent whole, however long, with the
+//! output allowance apart (Raw-RAG, Appendix B.3). Where the search failed nothing is sent, and the
+//! answer is failed with its reason.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Instant;
 
-use rawrag_chunking::{Chunk, Transcript, chunk};
-use rawrag_corpus::{Benchmark, Entry, Format, LoadError, Question};
+use rawrag_corpus::{Benchmark, Entry, Format, LoadError, Question, synthetic};
 use rawrag_models::prices::Planned;
 use rawrag_models::remote::{ChatModel, ChatOutcome, ChatReply, ChatRequest, RemoteError};
 use rawrag_prompts::PromptSet;
-use rawrag_records::{Answer, AnswerOutcome, Key, Record, Retrieval, Run};
-use rawrag_retrieval::{RetrievalError, assemble};
+use rawrag_records::{Answer, AnswerOutcome, Appender, Key, Record, Run};
 
+use crate::evidence::Evidence;
 use crate::experiment::{AnswerPart, Experiment, Reader};
+use crate::judging::AT_ONCE;
 use crate::pipeline::{PipelineError, key};
 use crate::services::{
-    Failures, Services, Stages, Step, drive, input_tokens, is_of_this_call, narrow, request, time,
+    Failures, PATTERN, Services, Stages, Step, drive, input_tokens, is_of_this_call, narrow,
+    request, time,
 };
 
 /// What [`run`] and [`crate::judging::run`] work on.
@@ -47,7 +47,9 @@ pub fn run(
     mut progress: impl FnMut(Step),
 ) -> Result<(), PipelineError> {
     let begun = Instant::now();
-    let reader = work.stages.reader;
+    let Some(reader) = work.stages.reader else {
+        return Ok(());
+    };
     let (mut answers, held) = work.run.appender::<Answer>()?;
     let on_record = held.len();
     let total = work.run.manifest().expected.questions * reader.repetitions as usize;
@@ -59,13 +61,22 @@ pub fn run(
     if on_record == total {
         return Ok(());
     }
-    let client = services.reader(work.stages)?;
+    let Some(client) = services.reader(work.stages)? else {
+        let held: Vec<String> = held.iter().map(Record::identity).collect();
+        let recorded = read_by_pattern(work, reader, &held, &mut answers, &mut progress)?;
+        time(work.run, "answering", recorded, begun)?;
+        work.run.require_complete(&work.run.read::<Answer>()?)?;
+        return Ok(());
+    };
     let attempts = reader.attempts;
     let ask = move |job: Job| {
         let client = client.clone();
         async move {
             let begun = Instant::now();
-            let reply = ask(&*client, &job.request, attempts).await;
+            let reply = match &job.request {
+                Some(request) => Some(ask(&*client, request, attempts).await),
+                None => None,
+            };
             let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
             (job.answer, reply, milliseconds)
         }
@@ -76,24 +87,33 @@ pub fn run(
     let stage = drive(
         reader.concurrency,
         services,
-        |send| due(work, &held, send),
+        |send| {
+            due(work, reader, &held, &mut |due| {
+                Ok(send(due.job(work.stages, reader)?))
+            })
+        },
         ask,
         |(mut answer, reply, milliseconds)| {
-            answer.milliseconds = Some(milliseconds);
+            answer.milliseconds = reply.is_some().then_some(milliseconds);
             let failed = match reply {
-                Ok(reply) => {
+                None => {
+                    answers.append(&answer)?;
+                    recorded += 1;
+                    true
+                }
+                Some(Ok(reply)) => {
                     fill(&mut answer, reply, part);
                     answers.append(&answer)?;
                     recorded += 1;
                     false
                 }
-                Err(error) if is_of_this_call(&error) => {
+                Some(Err(error)) if is_of_this_call(&error) => {
                     answer.error = Some(error.to_string());
                     failures.hold(answer, &error);
                     true
                 }
-                Err(RemoteError::Stopped { .. }) => return Err(PipelineError::Stopped),
-                Err(error) => return Err(error.into()),
+                Some(Err(RemoteError::Stopped { .. })) => return Err(PipelineError::Stopped),
+                Some(Err(error)) => return Err(error.into()),
             };
             progress(Step::One { failed });
             Ok(())
@@ -110,11 +130,15 @@ pub fn run(
     Ok(())
 }
 
-/// The calls that [`run`] would make, were none of their replies kept.
+/// The calls that [`run`] would make, were none of their replies kept; `None` where no model
+/// answers.
 ///
 /// # Errors
 /// As [`run`], without those of services.
-pub fn plan(work: &Work<'_>) -> Result<Planned, PipelineError> {
+pub fn plan(work: &Work<'_>) -> Result<Option<Planned>, PipelineError> {
+    let Some((reader, called)) = work.stages.reader.and_then(|r| Some((r, r.called()?))) else {
+        return Ok(None);
+    };
     let held: Vec<String> = work
         .run
         .read::<Answer>()?
@@ -122,24 +146,94 @@ pub fn plan(work: &Work<'_>) -> Result<Planned, PipelineError> {
         .map(Record::identity)
         .collect();
     let (mut calls, mut input) = (0, 0);
-    due(work, &held, &mut |job| {
-        calls += 1;
-        input += input_tokens(&job.request);
-        true
+    due(work, reader, &held, &mut |due| {
+        if let Some(request) = &due.job(work.stages, reader)?.request {
+            calls += 1;
+            input += input_tokens(request);
+        }
+        Ok(true)
     })?;
-    Ok(Planned {
-        model: work.stages.reader.model.clone(),
+    Ok(Some(Planned {
+        model: called.model.to_owned(),
         calls,
         input,
-        max_output: work.stages.reader.max_output.into(),
+        max_output: reader.max_output.into(),
         searches: 0,
-    })
+    }))
+}
+
+/// Answers by the reader of synthetic histories; how many answers are new.
+fn read_by_pattern(
+    work: &Work<'_>,
+    reader: &Reader,
+    held: &[String],
+    answers: &mut Appender<Answer>,
+    progress: &mut dyn FnMut(Step),
+) -> Result<usize, PipelineError> {
+    let pattern = reader.pattern.unwrap_or_default();
+    let Some(by) = synthetic::Reader::new(pattern.seed, pattern.error_rate) else {
+        return Ok(0);
+    };
+    let (mut read, mut recorded) = (Vec::new(), 0);
+    let mut keep = |read: &mut Vec<Answer>| {
+        recorded += read.len();
+        read.iter().for_each(|answer: &Answer| {
+            progress(Step::One {
+                failed: answer.error.is_some(),
+            })
+        });
+        answers.append_all(&std::mem::take(read))
+    };
+    due(work, reader, held, &mut |due| {
+        let mut answer = due.answer;
+        match due.evidence {
+            Ok(evidence) => {
+                let text = by.answer(evidence, due.question).to_string();
+                answer.outcome = AnswerOutcome::Answered;
+                answer.words = Some(text.split_whitespace().count() as u32);
+                answer.text = Some(text);
+                answer.model = Some(PATTERN.to_owned());
+            }
+            Err(reason) => answer.error = Some(reason.to_owned()),
+        }
+        read.push(answer);
+        if read.len() == AT_ONCE {
+            keep(&mut read)?;
+        }
+        Ok(true)
+    })?;
+    keep(&mut read)?;
+    Ok(recorded)
+}
+
+/// A question that is to be answered.
+struct Due<'a> {
+    question: &'a Question,
+    /// What the reader sees, or why there is nothing to see.
+    evidence: Result<&'a str, &'a str>,
+    /// The answer without what the reader decides.
+    answer: Answer,
+}
+
+impl Due<'_> {
+    fn job(self, stages: &Stages<'_>, reader: &Reader) -> Result<Job, PipelineError> {
+        match self.evidence {
+            Ok(evidence) => job(stages, reader, self.question, evidence, self.answer),
+            Err(reason) => {
+                let mut answer = self.answer;
+                answer.error = Some(reason.to_owned());
+                let request = None;
+                Ok(Job { answer, request })
+            }
+        }
+    }
 }
 
 struct Job {
     /// The answer without what the reply decides.
     answer: Answer,
-    request: ChatRequest,
+    /// `None` where there is no evidence to read.
+    request: Option<ChatRequest>,
 }
 
 /// Why no more jobs are given out.
@@ -175,36 +269,33 @@ pub(crate) fn conversations(
     }
 }
 
-/// Gives out what has no answer on record.
+/// Visits what has no answer on record, until `visit` says that nobody asks.
 fn due(
     work: &Work<'_>,
+    reader: &Reader,
     held: &[String],
-    send: &mut dyn FnMut(Job) -> bool,
+    visit: &mut dyn FnMut(Due<'_>) -> Result<bool, PipelineError>,
 ) -> Result<(), PipelineError> {
     let held: std::collections::HashSet<&str> = held.iter().map(String::as_str).collect();
-    let retrievals = work.run.read::<Retrieval>()?;
-    work.run.require_complete(&retrievals)?;
-    let retrievals: HashMap<Key, Retrieval> = retrievals
-        .into_iter()
-        .map(|record| (record.question_key(), record))
-        .collect();
+    let mut evidence = Evidence::of(work.run)?;
     conversations(work.data, |entry| {
-        let mut evidence = None;
         for question in &entry.questions {
-            let Some(retrieval) = retrievals.get(&key(question)) else {
-                continue;
-            };
-            for repetition in 0..work.stages.reader.repetitions {
-                let answer = unanswered(retrieval, repetition);
+            let mut read = None;
+            for repetition in 0..reader.repetitions {
+                let answer = unanswered(question, repetition);
                 if held.contains(answer.identity().as_str()) {
                     continue;
                 }
-                let evidence = match &mut evidence {
-                    Some(evidence) => evidence,
-                    none => none.insert(Evidence::of(work.experiment, entry)?),
+                if read.is_none() {
+                    read = evidence.text(work.experiment, entry, question)?;
+                }
+                let Some(text) = &read else { break };
+                let due = Due {
+                    question,
+                    evidence: text.as_deref().map_err(String::as_str),
+                    answer,
                 };
-                let text = evidence.text(work.experiment, entry, retrieval)?;
-                if !send(job(work.stages, question, &text, answer)?) {
+                if !visit(due)? {
                     return Ok(false);
                 }
             }
@@ -215,11 +306,11 @@ fn due(
 
 fn job(
     stages: &Stages<'_>,
+    reader: &Reader,
     question: &Question,
     evidence: &str,
     mut answer: Answer,
 ) -> Result<Job, PipelineError> {
-    let reader = stages.reader;
     let template = stages
         .prompts
         .template(reader_template(reader, question.benchmark))?;
@@ -236,6 +327,7 @@ fn job(
     );
     request.repetition = answer.repetition;
     answer.prompt_sha256 = Some(template.fingerprint().to_string());
+    let request = Some(request);
     Ok(Job { answer, request })
 }
 
@@ -328,6 +420,9 @@ pub(crate) fn templates(
     reader: &Reader,
     question: &Question,
 ) -> Result<Vec<String>, PipelineError> {
+    if reader.pattern.is_some() {
+        return Ok(Vec::new());
+    }
     let template = reader_template(reader, question.benchmark);
     let mut templates = vec![template.to_owned()];
     if states_date(reader, question) {
@@ -345,47 +440,6 @@ fn answer_part(reader: &Reader, benchmark: Benchmark) -> AnswerPart {
         true => AnswerPart::Final,
         false => AnswerPart::Whole,
     })
-}
-
-/// A conversation cut as it was when its questions were searched.
-struct Evidence {
-    transcript: Transcript,
-    chunks: Vec<Chunk>,
-}
-
-impl Evidence {
-    fn of(experiment: &Experiment, entry: &Entry) -> Result<Self, PipelineError> {
-        let settings = &experiment.retrieval;
-        let transcript = Transcript::new(&entry.conversation, settings.rendering);
-        let chunks = chunk(&transcript, settings.chunks).map_err(RetrievalError::from)?;
-        Ok(Self { transcript, chunks })
-    }
-
-    /// The text of the items retrieved, if it has the tokens that were counted at retrieval.
-    fn text(
-        &self,
-        experiment: &Experiment,
-        entry: &Entry,
-        retrieval: &Retrieval,
-    ) -> Result<String, PipelineError> {
-        let other = || PipelineError::OtherEvidence(Box::new(retrieval.question_key()));
-        let chosen: Vec<&Chunk> = retrieval
-            .chunks
-            .iter()
-            .map(|&id| self.chunks.get(id as usize))
-            .collect::<Option<_>>()
-            .ok_or_else(other)?;
-        let settings = experiment.evidence.assembly();
-        let assembled = assemble(&entry.conversation, &self.transcript, &chosen, &settings);
-        let mut tokens = vec![0; chosen.len()];
-        for ((item, _), &count) in assembled.entries.iter().zip(&assembled.tokens) {
-            tokens[*item] = count as u32;
-        }
-        if tokens != retrieval.tokens {
-            return Err(other());
-        }
-        Ok(assembled.text())
-    }
 }
 
 /// Asks, and again while the reply is empty. Each of these requests is kept under a key of its own.
@@ -444,21 +498,22 @@ fn part_of(text: &str, part: AnswerPart) -> &str {
     }
 }
 
-fn unanswered(retrieval: &Retrieval, repetition: u32) -> Answer {
+fn unanswered(question: &Question, repetition: u32) -> Answer {
+    let kind = question.kind.to_string();
     let Key {
         benchmark,
         source,
         conversation,
         question,
         phase,
-    } = retrieval.question_key();
+    } = key(question);
     Answer {
         benchmark,
         source,
         conversation,
         question,
         phase,
-        kind: retrieval.kind.clone(),
+        kind,
         repetition,
         outcome: AnswerOutcome::Failed,
         text: None,

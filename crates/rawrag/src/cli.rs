@@ -8,8 +8,12 @@ mod corpus;
 mod data;
 mod failure;
 mod history;
+mod memory;
 mod models;
+#[cfg(feature = "remote")]
+mod oracle;
 mod runs;
+mod score;
 #[cfg(feature = "remote")]
 mod stages;
 #[cfg(unix)]
@@ -108,6 +112,12 @@ enum Command {
         #[command(flatten)]
         calls: stages::Calls,
     },
+    /// Score a run as its benchmark does, beside what no memory would score
+    Score(score::Asked),
+    /// Choose evidence knowing what is asked for, from a run's store or from the source, and have it
+    /// answered and graded as that run was
+    #[cfg(feature = "remote")]
+    Oracle(Box<oracle::Arguments>),
     /// List the runs in a folder
     Runs {
         /// The folder
@@ -203,6 +213,7 @@ impl Arguments {
                     data,
                     out,
                     unknown_data,
+                    systems: None,
                     #[cfg(feature = "remote")]
                     dry_run,
                     #[cfg(feature = "remote")]
@@ -226,6 +237,9 @@ impl Arguments {
             Command::Failures { run } => stages::failures(&run),
             #[cfg(feature = "remote")]
             Command::Rejudge { run, judge, calls } => stages::rejudge(&run, &judge, &calls),
+            Command::Score(asked) => score::score(&asked),
+            #[cfg(feature = "remote")]
+            Command::Oracle(arguments) => oracle::run(&arguments),
             Command::Runs { folder } => runs::list(&folder),
             Command::Show {
                 run,

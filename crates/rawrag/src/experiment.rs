@@ -6,10 +6,15 @@ use std::{fs, io};
 use rawrag_retrieval::{Budget, EvidenceSettings, Order, Repeats, Settings};
 use serde::{Deserialize, Serialize};
 
+mod memory;
 #[cfg(feature = "remote")]
 mod services;
+pub use memory::{Ceilings, Memory};
 #[cfg(feature = "remote")]
-pub use services::{AnswerPart, JudgeSettings, Prices, Reader, ServiceSettings};
+pub use services::{
+    AnswerPart, AssessorRule, AssessorSettings, Called, JudgeRule, JudgeSettings, Pattern, Prices,
+    Reader, ServiceSettings,
+};
 
 /// What is run on what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,8 +29,12 @@ pub struct Experiment {
     /// The data, where it ships with the project; relative to the experiment's file.
     #[serde(default)]
     pub data: Option<PathBuf>,
-    /// How evidence is found.
-    pub retrieval: Settings,
+    /// How evidence is found, unless a memory system finds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retrieval: Option<Settings>,
+    /// The memory system that finds the evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
     /// How evidence is shown and counted.
     #[serde(default)]
     pub evidence: Evidence,
@@ -44,6 +53,10 @@ pub struct Experiment {
     #[cfg(feature = "remote")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judges: Vec<JudgeSettings>,
+    /// Who assesses the evidence.
+    #[cfg(feature = "remote")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assessors: Vec<AssessorSettings>,
     /// What the calls may cost.
     #[cfg(feature = "remote")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +77,17 @@ pub struct Evidence {
     pub budget: Option<Budget>,
     /// The numbers of items at which evidence tokens are counted, ascending.
     pub cutoffs: Vec<usize>,
+    /// Whether a run of `[retrieval]` keeps the evidence as text too; one of `[memory]` always does.
+    #[serde(skip_serializing_if = "is_false")]
+    pub keep_text: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Default for Evidence {
@@ -74,6 +98,7 @@ impl Default for Evidence {
             repeats: Repeats::default(),
             budget: None,
             cutoffs: vec![5, 10, 15],
+            keep_text: false,
         }
     }
 }
@@ -117,8 +142,24 @@ pub enum ExperimentError {
         /// What is wrong, with line and column.
         source: Box<toml::de::Error>,
     },
+    /// Neither or both of the ways in which evidence is found.
+    #[error(
+        "{}: evidence is found by [retrieval] or by a [memory] system; give exactly one of the two",
+        .0.display()
+    )]
+    Means(PathBuf),
+    /// A memory system that cannot be run as it is given.
+    #[error("{}: memory.{field} {problem}", path.display())]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// The setting.
+        field: &'static str,
+        /// What is wrong, and how to mend it.
+        problem: String,
+    },
     /// Cutoffs that cannot be counted.
-    #[error("{}: evidence.cutoffs {cutoffs:?} must ascend from 1 to retrieval.k, which is {k}", path.display())]
+    #[error("{}: evidence.cutoffs {cutoffs:?} must ascend from 1 to k, which is {k}", path.display())]
     Cutoffs {
         /// The file.
         path: PathBuf,
@@ -160,7 +201,21 @@ impl Experiment {
         }
         #[cfg(feature = "remote")]
         experiment.settle_stages(path)?;
-        let (cutoffs, k) = (&experiment.evidence.cutoffs, experiment.retrieval.k);
+        let k = match (&experiment.retrieval, &experiment.memory) {
+            (Some(settings), None) => settings.k,
+            (None, Some(memory)) => {
+                memory
+                    .check()
+                    .map_err(|(field, problem)| ExperimentError::Memory {
+                        path: path.to_owned(),
+                        field,
+                        problem,
+                    })?;
+                memory.k
+            }
+            _ => return Err(ExperimentError::Means(path.to_owned())),
+        };
+        let cutoffs = &experiment.evidence.cutoffs;
         let ascend = cutoffs.windows(2).all(|pair| pair[0] < pair[1]);
         if !ascend || cutoffs.first() == Some(&0) || cutoffs.last().is_some_and(|&last| last > k) {
             let cutoffs = cutoffs.clone();

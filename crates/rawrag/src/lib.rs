@@ -21,9 +21,10 @@
 //! ```
 //!
 //! To measure a configuration on a benchmark, read an [`experiment::Experiment`] and hand it to
-//! [`pipeline::run`]; where it has a reader and judges, hand the run on to `answering::run` and
+//! [`pipeline::run`], or to [`memory::run`] where it asks a memory system; where it has a reader and judges, hand the run on to `answering::run` and
 //! `judging::run`. Nothing prints but the command line (`cli`, a feature that is on by default).
 
+pub use rawrag_baselines as baselines;
 pub use rawrag_chunking as chunking;
 pub use rawrag_corpus as corpus;
 pub use rawrag_models as models;
@@ -36,12 +37,23 @@ pub use rawrag_statistics as statistics;
 
 #[cfg(feature = "remote")]
 pub mod answering;
+#[cfg(feature = "remote")]
+pub mod assessing;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "remote")]
+mod episodes;
+pub mod evidence;
 pub mod experiment;
 #[cfg(feature = "remote")]
+mod grading;
+#[cfg(feature = "remote")]
 pub mod judging;
+pub mod memory;
+#[cfg(feature = "remote")]
+pub mod oracle;
 pub mod pipeline;
+pub mod scores;
 #[cfg(feature = "remote")]
 pub mod services;
 pub mod summary;

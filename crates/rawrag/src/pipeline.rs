@@ -9,13 +9,14 @@ use rawrag_chunking::Chunk;
 use rawrag_corpus::{Benchmark, Entry, Format, LoadError, Question, Report};
 use rawrag_models::{ModelIdentity, ModelKind};
 use rawrag_records::{
-    Appender, Code, Data, Expected, History, Key, Machine, Manifest, Model, Phase, Record,
-    RecordError, Retrieval, Run, SCHEMA_VERSION, System,
+    Appender, Code, Data, EvidenceItem, Expected, History, Key, Machine, Manifest, Model, Phase,
+    Record, RecordError, Retrieval, Run, SCHEMA_VERSION, Search, System, Timing,
 };
 use rawrag_retrieval::{
-    Found, HistoryIndex, Method, Models, RerankKind, RetrievalError, Retriever, assemble,
+    Found, HistoryIndex, Method, Models, RerankKind, RetrievalError, Retriever, Settings, assemble,
 };
 
+use crate::evidence;
 use crate::experiment::Experiment;
 
 /// What [`run`] works on.
@@ -28,8 +29,6 @@ pub struct Job<'a> {
     pub data: &'a Path,
     /// The run's folder, new or begun.
     pub folder: &'a Path,
-    /// The models; a cross-encoder only where the experiment has one.
-    pub models: Models,
     /// Whether data of no known release may be measured on.
     pub unknown_data: bool,
     /// The stages that follow retrieval, for the manifest; `None` where there are none.
@@ -85,6 +84,24 @@ pub enum PipelineError {
     /// The data holds no question.
     #[error("{} holds no question about its histories", .0.display())]
     NoQuestions(PathBuf),
+    /// The experiment has no `[retrieval]`.
+    #[error("the experiment has no [retrieval] to find evidence by")]
+    NoRetrieval,
+    /// The experiment has no `[memory]`.
+    #[error("the experiment has no [memory] system to ask")]
+    NoMemory,
+    /// A conversation could not be taken through a memory system.
+    #[error(transparent)]
+    Ask(#[from] rawrag_baselines::AskError),
+    /// A memory system cannot be had.
+    #[error(transparent)]
+    System(#[from] rawrag_baselines::SystemError),
+    /// A setting of a native memory system cannot be used.
+    #[error("memory.settings: {0}")]
+    SystemSettings(String),
+    /// The run was kept without the text of its evidence.
+    #[error("{0}: the run is kept without the text of its evidence, so nobody can read it")]
+    NoText(Box<Key>),
     /// Nothing was found for any question.
     #[error("no question found any evidence: the system is broken, and nothing is measured")]
     NothingFound,
@@ -115,7 +132,6 @@ pub enum PipelineError {
     #[error("stopped; what is on record stays, and `rawrag resume` goes on there")]
     Stopped,
     /// Evidence that was rebuilt is not what the run retrieved.
-    #[cfg(feature = "remote")]
     #[error("{0}: the evidence that can be rebuilt is not what was retrieved; start a new run")]
     OtherEvidence(Box<Key>),
     /// The data is not what the run was made on.
@@ -154,8 +170,24 @@ pub enum PipelineError {
         /// Why none fits, and what to change.
         problem: &'static str,
     },
-    /// More calls failed than may be scored as failures. They are not on record.
+    /// No assessor fits a question.
     #[cfg(feature = "remote")]
+    #[error("{key}: {problem}")]
+    NoAssessor {
+        /// The question.
+        key: Box<Key>,
+        /// Why none fits, and what to change.
+        problem: &'static str,
+    },
+    /// The data tells nothing of a question's entities.
+    #[cfg(feature = "remote")]
+    #[error("{0}: the data holds no episode with this question; give the whole release or folder")]
+    NoEpisode(Box<Key>),
+    /// What an audit looks for cannot be written as JSON.
+    #[cfg(feature = "remote")]
+    #[error("a contract cannot be written: {0}")]
+    Contract(String),
+    /// More calls or searches failed than may be scored as failures.
     #[error(
         "{stage}: {failed} of {total} gave nothing, and at most {percent} % may; `rawrag resume` \
          asks for these again{}",
@@ -179,18 +211,30 @@ pub enum PipelineError {
 ///
 /// # Errors
 /// [`PipelineError`]. Every question finished before is on record, and the same call goes on there.
-pub fn run(job: &Job<'_>, mut progress: impl FnMut(Progress)) -> Result<Run, PipelineError> {
-    let retriever = Retriever::new(job.experiment.retrieval.clone(), job.models.clone())?;
-    let Survey {
-        report,
-        keys,
-        templates,
-    } = survey(job)?;
-    check(job, &report, &keys)?;
-    let mut manifest = manifest(job, &report, &keys);
-    describe_stages(job, &mut manifest, &templates)?;
-    let run = Run::resume(job.folder, manifest)?;
+///
+/// A cross-encoder is among the `models` only where the experiment has one.
+pub fn run(
+    job: &Job<'_>,
+    models: Models,
+    mut progress: impl FnMut(Progress),
+) -> Result<Run, PipelineError> {
+    let experiment = job.experiment;
+    let settings = experiment.retrieval.as_ref();
+    let settings = settings.ok_or(PipelineError::NoRetrieval)?;
+    let retriever = Retriever::new(settings.clone(), models.clone())?;
+    let (run, report, keys) = begin(job, |_| Described {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        settings: serde_json::json!({
+            "retrieval": settings,
+            "evidence": experiment.evidence,
+        }),
+        models: used(settings, &models),
+    })?;
     let (mut retrievals, held) = run.appender::<Retrieval>()?;
+    let mut texts = match experiment.evidence.keep_text {
+        true => Some(texts(&run, &retrievals)?),
+        false => None,
+    };
     let (mut histories, _) = run.appender::<History>()?;
     progress(Progress::Begun {
         questions: keys.len(),
@@ -208,8 +252,12 @@ pub fn run(job: &Job<'_>, mut progress: impl FnMut(Progress)) -> Result<Run, Pip
         }
         let history = index(&retriever, &entry, &mut histories)?;
         for question in due {
-            let record = search(job.experiment, &retriever, &entry, &history, question)?;
+            let (record, shown) = search(experiment, &retriever, &entry, &history, question)?;
             found_any |= !record.chunks.is_empty();
+            if let (Some((searches, items)), Some((search, shown))) = (&mut texts, shown) {
+                items.append_all(&shown)?;
+                searches.append(&search)?;
+            }
             retrievals.append(&record)?;
             progress(Progress::Question);
         }
@@ -221,6 +269,52 @@ pub fn run(job: &Job<'_>, mut progress: impl FnMut(Progress)) -> Result<Run, Pip
     Ok(run)
 }
 
+/// The appenders of evidence as text, without what belongs to no retrieval on record.
+fn texts(
+    run: &Run,
+    retrievals: &Appender<Retrieval>,
+) -> Result<(Appender<Search>, Appender<EvidenceItem>), PipelineError> {
+    let held = |key: Key| retrievals.holds(&key.to_string());
+    let (mut searches, _) = run.appender::<Search>()?;
+    searches.retain(|search| held(search.question_key()))?;
+    let (mut items, _) = run.appender::<EvidenceItem>()?;
+    items.retain(|item| held(item.question_key()))?;
+    Ok((searches, items))
+}
+
+/// What a way of finding evidence enters into a manifest.
+pub(crate) struct Described {
+    pub(crate) version: String,
+    pub(crate) settings: serde_json::Value,
+    pub(crate) models: BTreeMap<String, Model>,
+}
+
+/// Reads the data, checks that it is the experiment's, and opens the run; with the report of the
+/// data and the keys of its questions.
+pub(crate) fn begin(
+    job: &Job<'_>,
+    describe: impl FnOnce(&Report) -> Described,
+) -> Result<(Run, Report, Vec<Key>), PipelineError> {
+    let Survey {
+        report,
+        keys,
+        templates,
+    } = survey(job)?;
+    check(job, &report, &keys)?;
+    let mut manifest = manifest(job, &report, &keys, describe(&report));
+    describe_stages(job, &mut manifest, &templates)?;
+    Ok((Run::resume(job.folder, manifest)?, report, keys))
+}
+
+/// Whether the experiment asks about this conversation.
+pub(crate) fn is_wanted(experiment: &Experiment, entry: &Entry) -> bool {
+    let only = experiment
+        .memory
+        .as_ref()
+        .map_or(&[][..], |m| &m.conversations);
+    only.is_empty() || only.iter().any(|id| id == entry.conversation.id.as_str())
+}
+
 /// The key of a question in every record about it.
 pub fn key(question: &Question) -> Key {
     Key {
@@ -228,10 +322,15 @@ pub fn key(question: &Question) -> Key {
         source: question.source.clone(),
         conversation: question.conversation.to_string(),
         question: question.id.to_string(),
-        phase: question.phase.map(|phase| match phase {
-            rawrag_corpus::Phase::Before => Phase::Before,
-            rawrag_corpus::Phase::After => Phase::After,
-        }),
+        phase: question.phase.map(phase),
+    }
+}
+
+/// A phase as records have it.
+pub(crate) fn phase(phase: rawrag_corpus::Phase) -> Phase {
+    match phase {
+        rawrag_corpus::Phase::Before => Phase::Before,
+        rawrag_corpus::Phase::After => Phase::After,
     }
 }
 
@@ -246,6 +345,9 @@ struct Survey {
 fn survey(job: &Job<'_>) -> Result<Survey, PipelineError> {
     let (mut keys, mut templates) = (Vec::new(), BTreeSet::new());
     let report = rawrag_corpus::read::<PipelineError>(job.data, None::<Format>, |entry| {
+        if !is_wanted(job.experiment, &entry) {
+            return Ok(());
+        }
         keys.extend(entry.questions.iter().map(key));
         for question in &entry.questions {
             templates.extend(stage_templates(job, question)?);
@@ -264,9 +366,17 @@ fn stage_templates(job: &Job<'_>, question: &Question) -> Result<Vec<String>, Pi
     let Some(stages) = job.stages else {
         return Ok(Vec::new());
     };
-    let mut templates = crate::answering::templates(stages.reader, question)?;
+    let mut templates = match stages.reader {
+        Some(reader) => crate::answering::templates(reader, question)?,
+        None => Vec::new(),
+    };
     for judge in stages.judges {
-        templates.push(crate::judging::template(judge, question)?.to_owned());
+        let names = crate::judging::templates_of(judge, question)?;
+        templates.extend(names.into_iter().map(str::to_owned));
+    }
+    for assessor in stages.assessors {
+        let names = crate::assessing::templates_of(assessor, question)?;
+        templates.extend(names.into_iter().map(str::to_owned));
     }
     Ok(templates)
 }
@@ -359,7 +469,7 @@ fn search(
     entry: &Entry,
     history: &HistoryIndex,
     question: &Question,
-) -> Result<Retrieval, PipelineError> {
+) -> Result<(Retrieval, Option<(Search, Vec<EvidenceItem>)>), PipelineError> {
     let begun = Instant::now();
     let found = retriever.search(history, &question.text, question.cutoff)?;
     let chosen: Vec<&Chunk> = found
@@ -387,15 +497,18 @@ fn search(
         .iter()
         .map(|&k| assemble(k.min(chosen.len())).total_tokens() as u32)
         .collect();
-    Ok(record(
+    let record = record(
         question,
         &found,
         &chosen,
-        experiment.retrieval.k,
+        retriever.settings().k,
         tokens,
         evidence_tokens,
         milliseconds,
-    ))
+    );
+    let keep = experiment.evidence.keep_text;
+    let shown = keep.then(|| evidence::rows(&record, &full, &chosen, &entry.conversation));
+    Ok((record, shown))
 }
 
 fn record(
@@ -452,14 +565,19 @@ fn record(
     }
 }
 
-fn manifest(job: &Job<'_>, report: &Report, keys: &[Key]) -> Manifest {
+fn manifest(job: &Job<'_>, report: &Report, keys: &[Key], described: Described) -> Manifest {
     let experiment = job.experiment;
+    let Described {
+        version,
+        settings,
+        models,
+    } = described;
     Manifest {
         schema: SCHEMA_VERSION,
         name: job.name.to_owned(),
         system: System {
             name: experiment.system.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version,
         },
         benchmark: experiment.benchmark.name().to_owned(),
         data: Data {
@@ -467,11 +585,8 @@ fn manifest(job: &Job<'_>, report: &Report, keys: &[Key]) -> Manifest {
             release: report.known.map(str::to_owned),
         },
         expected: Expected::of(keys),
-        settings: serde_json::json!({
-            "retrieval": experiment.retrieval,
-            "evidence": experiment.evidence,
-        }),
-        models: models(experiment, &job.models),
+        settings,
+        models,
         prompts: BTreeMap::new(),
         seed: 0,
         code: Code {
@@ -485,9 +600,8 @@ fn manifest(job: &Job<'_>, report: &Report, keys: &[Key]) -> Manifest {
     }
 }
 
-/// The models that the experiment uses, by the part that they play.
-fn models(experiment: &Experiment, models: &Models) -> BTreeMap<String, Model> {
-    let settings = &experiment.retrieval;
+/// The models that a retriever of these settings uses, by the part that they play.
+pub(crate) fn used(settings: &Settings, models: &Models) -> BTreeMap<String, Model> {
     let mut used = BTreeMap::new();
     if settings.uses_vectors() {
         used.insert(
@@ -543,6 +657,25 @@ fn machine() -> Machine {
         system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
         toolchain: env!("RAWRAG_TOOLCHAIN").to_owned(),
     }
+}
+
+/// Puts on record how long a stage took here.
+pub(crate) fn time(
+    run: &Run,
+    stage: &str,
+    recorded: usize,
+    begun: Instant,
+) -> Result<(), RecordError> {
+    if recorded == 0 {
+        return Ok(());
+    }
+    let (mut timings, before) = run.appender::<Timing>()?;
+    timings.append(&Timing {
+        number: before.len() as u32,
+        stage: stage.to_owned(),
+        recorded: recorded as u32,
+        milliseconds: milliseconds(begun),
+    })
 }
 
 fn milliseconds(begun: Instant) -> f64 {

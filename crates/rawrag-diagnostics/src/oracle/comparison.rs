@@ -31,12 +31,16 @@ pub struct Condition {
     pub store: StoreKind,
     /// The run whose store it is, by name; for a raw condition the run whose questions it asks.
     pub of: String,
+    /// sha256 of that store's objects, where they were chosen from.
+    pub store_sha256: Option<String>,
     /// Ceiling in o200k_base tokens on evidence and policy, if there is one.
     pub budget: Option<u64>,
     /// How candidates were packed (`blocks`, `chunks`, `emem`, `sessions`).
     pub packer: String,
     /// What was added to the context after the evidence (`task`, `dependency`, `none`).
     pub policy: String,
+    /// sha256 of the prompts that it was made of, where there is one.
+    pub policy_sha256: Option<String>,
     /// What became of objects of unknown sessions (`refuse`, `leave-out`).
     pub uncited: String,
 }
@@ -472,9 +476,8 @@ fn contrasts(runs: &[&Outputs], conditions: &[Option<Condition>]) -> Vec<Compari
         }
         let raw: Vec<_> = with(StoreKind::Raw).collect();
         let alike = |(_, raw): &&(usize, &Condition)| raw.budget == complete.budget;
-        match raw.iter().find(alike).or(raw.first()) {
-            Some(&(raw, _)) => add("R - C", raw, at),
-            None => {}
+        if let Some(&(raw, _)) = raw.iter().find(alike).or(raw.first()) {
+            add("R - C", raw, at);
         }
         if complete.budget.is_none() {
             for (capped, other) in with(StoreKind::Complete) {
@@ -540,6 +543,8 @@ fn same_evidence(a: &QuestionRecords, b: &QuestionRecords) -> bool {
 fn dropped(kept: &[&QuestionRecords], all: &[&QuestionRecords]) -> Value {
     let total = |questions: &[&QuestionRecords]| -> u64 {
         let items = questions.iter().flat_map(|question| &question.evidence);
+        // A policy comes from nowhere.
+        let items = items.filter(|item| item.stored.is_some() || item.sessions.is_some());
         items.map(|item| u64::from(item.tokens)).sum()
     };
     let (kept, all) = (total(kept), total(all));

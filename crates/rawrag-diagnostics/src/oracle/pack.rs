@@ -125,13 +125,11 @@ pub fn pack(
         }),
     }
     let shown = chosen.into_iter().filter_map(|(candidate, cut)| {
-        Some(show(
-            candidate.number,
-            get(candidate)?,
-            cut.then_some(budget?),
-            tokens,
-        ))
+        let cut_to = if cut { budget } else { None };
+        Some(show(candidate.number, get(candidate)?, cut_to, tokens))
     });
+    // Where the policy leaves no room, nothing of the first one is left.
+    let shown = shown.filter(|shown| !shown.text.is_empty());
     Selection {
         shown: shown.collect(),
         admitted_tokens: admitted.iter().map(size).sum(),

@@ -8,8 +8,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::script::{Conversation, Reply, Script};
+use super::generated::{self, Stop};
+use super::script::{Conversation, Script};
 use super::{Fault, Server, parse};
+use crate::generate::{Options, Turn};
 
 #[derive(Deserialize)]
 struct Request {
@@ -20,6 +22,16 @@ struct Request {
     stream_options: Option<StreamOptions>,
     n: Option<u32>,
     logprobs: Option<bool>,
+    top_logprobs: Option<usize>,
+    max_tokens: Option<usize>,
+    max_completion_tokens: Option<usize>,
+    stop: Option<Stop>,
+    response_format: Option<ResponseFormat>,
+}
+
+#[derive(Deserialize)]
+struct ResponseFormat {
+    r#type: String,
 }
 
 #[derive(Deserialize)]
@@ -61,33 +73,49 @@ impl Message {
 
 pub(super) async fn answer(State(server): State<Server>, body: Bytes) -> Result<Response, Fault> {
     let request: Request = parse(&body)?;
-    let Some(script) = &server.models.script else {
-        let mend = "start the server with --script FILE";
+    if server.models.script.is_none() && server.models.generator.is_none() {
+        let mend = "start the server with --script FILE or --gguf FILE";
         return Err(Fault::not_served("chat model", mend));
-    };
-    if request.model != Script::NAME {
-        return Err(Fault::no_such_model(&request.model, &server.names()));
     }
     if request.n.is_some_and(|n| n != 1) {
-        return Err(Fault::invalid(
-            Some("n"),
-            "a script has one reply; send n = 1",
-        ));
-    }
-    if request.logprobs == Some(true) {
-        let message = "a script has no probabilities; leave logprobs out";
-        return Err(Fault::invalid(Some("logprobs"), message));
+        let message = "the same request has one reply; send n = 1";
+        return Err(Fault::invalid(Some("n"), message));
     }
     if request.messages.is_empty() {
         return Err(Fault::invalid(Some("messages"), "there is no message"));
     }
-    let conversation = Conversation {
-        messages: request
-            .messages
-            .into_iter()
-            .map(|message| (message.role.clone(), message.text()))
-            .collect(),
+    let (stream, stream_options) = (request.stream, &request.stream_options);
+    let with_usage = stream_options.as_ref().is_some_and(|o| o.include_usage);
+    let (about, reply) = if server.generator(&request.model).is_some() {
+        generated(&server, request).await?
+    } else if server.models.script.is_some() && request.model == Script::NAME {
+        scripted(&server, request).await?
+    } else {
+        return Err(Fault::no_such_model(&request.model, &server.names()));
     };
+    Ok(match stream {
+        true => about.stream(&reply, with_usage),
+        false => Json(about.whole(&reply)).into_response(),
+    })
+}
+
+/// What is sent, whoever made it.
+struct Reply {
+    text: String,
+    finish: &'static str,
+    logprobs: Value,
+    usage: Value,
+}
+
+async fn scripted(server: &Server, request: Request) -> Result<(About, Reply), Fault> {
+    if request.logprobs == Some(true) {
+        let message = "a script has no probabilities; leave logprobs out";
+        return Err(Fault::invalid(Some("logprobs"), message));
+    }
+    let Some(script) = &server.models.script else {
+        return Err(Fault::no_such_model(&request.model, &server.names()));
+    };
+    let conversation = conversation(request.messages);
     let reply = script.reply(&conversation).ok_or_else(|| {
         let last = conversation.messages.last();
         let begins: String = last
@@ -106,25 +134,71 @@ pub(super) async fn answer(State(server): State<Server>, body: Bytes) -> Result<
         .count
         .unwrap_or(|text| text.split_whitespace().count());
     let prompt: usize = conversation.messages.iter().map(|(_, t)| count(t)).sum();
-    let completion = count(&reply.text);
-    let usage = json!({
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-    });
-    let about = About {
-        id: format!("chatcmpl-{}", id(script.fingerprint(), &conversation)),
-        fingerprint: script.fingerprint().chars().take(16).collect(),
+    let about = About::of(Script::NAME, script.fingerprint(), &conversation);
+    let usage = generated::usage(prompt, count(&reply.text));
+    let reply = Reply {
+        text: reply.text,
+        finish: reply.finish.name(),
+        logprobs: Value::Null,
+        usage,
     };
-    if request.stream {
-        let with_usage = request.stream_options.is_some_and(|o| o.include_usage);
-        Ok(about.stream(&reply, with_usage.then_some(usage)))
-    } else {
-        Ok(Json(about.whole(&reply, usage)).into_response())
+    Ok((about, reply))
+}
+
+async fn generated(server: &Server, request: Request) -> Result<(About, Reply), Fault> {
+    let json = match request.response_format.as_ref().map(|f| f.r#type.as_str()) {
+        None | Some("text") => false,
+        Some("json_object") => true,
+        Some(other) => {
+            let message = format!("`{other}` is not served here; send `json_object` or `text`");
+            return Err(Fault::invalid(Some("response_format"), message));
+        }
+    };
+    let told = request.logprobs == Some(true);
+    let options = Options {
+        max_tokens: request.max_completion_tokens.or(request.max_tokens),
+        stop: request.stop.map(Stop::texts).unwrap_or_default(),
+        json,
+        alternatives: if told {
+            request.top_logprobs.unwrap_or(0)
+        } else {
+            0
+        },
+    };
+    let conversation = conversation(request.messages);
+    let turn = |(role, text): &(String, String)| Turn {
+        role: role.clone(),
+        text: text.clone(),
+    };
+    let turns: Vec<Turn> = conversation.messages.iter().map(turn).collect();
+    let (model, reply) = server
+        .generate(&request.model, move |model| model.chat(&turns, &options))
+        .await?;
+    let content = || json!({ "content": generated::chat_logprobs(&reply), "refusal": null });
+    let about = About::of(
+        &model.name,
+        model.sha256.as_deref().unwrap_or_default(),
+        &conversation,
+    );
+    let reply = Reply {
+        finish: generated::finish(&reply),
+        logprobs: if told { content() } else { Value::Null },
+        usage: generated::usage(reply.prompt_tokens, reply.tokens.len()),
+        text: reply.text,
+    };
+    Ok((about, reply))
+}
+
+fn conversation(messages: Vec<Message>) -> Conversation {
+    let messages = messages.into_iter();
+    Conversation {
+        messages: messages
+            .map(|message| (message.role.clone(), message.text()))
+            .collect(),
     }
 }
 
-/// The same request to the same script has the same id.
+/// The same request to the same model has the same id.
 fn id(fingerprint: &str, conversation: &Conversation) -> String {
     use sha2::{Digest, Sha256};
     let mut hash = Sha256::new();
@@ -145,46 +219,58 @@ fn id(fingerprint: &str, conversation: &Conversation) -> String {
 
 struct About {
     id: String,
+    model: String,
     fingerprint: String,
 }
 
 impl About {
+    fn of(model: &str, fingerprint: &str, conversation: &Conversation) -> Self {
+        Self {
+            id: format!("chatcmpl-{}", id(fingerprint, conversation)),
+            model: model.to_owned(),
+            fingerprint: fingerprint.chars().take(16).collect(),
+        }
+    }
+
     fn envelope(&self, object: &str) -> Value {
         json!({
             "id": self.id,
             "object": object,
             "created": 0,
-            "model": Script::NAME,
+            "model": self.model,
             "system_fingerprint": self.fingerprint,
         })
     }
 
-    fn whole(&self, reply: &Reply, usage: Value) -> Value {
+    fn whole(&self, reply: &Reply) -> Value {
         let mut whole = self.envelope("chat.completion");
         whole["choices"] = json!([{
             "index": 0,
             "message": { "role": "assistant", "content": reply.text, "refusal": null },
-            "logprobs": null,
-            "finish_reason": reply.finish.name(),
+            "logprobs": reply.logprobs,
+            "finish_reason": reply.finish,
         }]);
-        whole["usage"] = usage;
+        whole["usage"] = reply.usage.clone();
         whole
     }
 
-    fn stream(&self, reply: &Reply, usage: Option<Value>) -> Response {
+    fn stream(&self, reply: &Reply, with_usage: bool) -> Response {
         let chunk = |choices: Value| {
             let mut chunk = self.envelope("chat.completion.chunk");
             chunk["choices"] = choices;
             chunk
         };
         let delta = json!({ "role": "assistant", "content": reply.text });
+        let logprobs = &reply.logprobs;
         let mut chunks = vec![
-            chunk(json!([{ "index": 0, "delta": delta, "finish_reason": null }])),
-            chunk(json!([{ "index": 0, "delta": {}, "finish_reason": reply.finish.name() }])),
+            chunk(json!([
+                { "index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": null }
+            ])),
+            chunk(json!([{ "index": 0, "delta": {}, "finish_reason": reply.finish }])),
         ];
-        if let Some(usage) = usage {
+        if with_usage {
             let mut last = chunk(json!([]));
-            last["usage"] = usage;
+            last["usage"] = reply.usage.clone();
             chunks.push(last);
         }
         let events = chunks

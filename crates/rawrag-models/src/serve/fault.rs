@@ -49,8 +49,17 @@ impl Fault {
             status: StatusCode::NOT_FOUND,
             ..Self::invalid(
                 None,
-                "served are POST /v1/embeddings, /v1/rerank, /v1/chat/completions and GET /v1/models",
+                "served are POST /v1/embeddings, /v1/rerank, /v1/chat/completions, /v1/completions and GET \
+                 /v1/models",
             )
+        }
+    }
+
+    /// The prompt does not fit into the model's context.
+    pub(super) fn too_long(message: impl Into<String>) -> Self {
+        Self {
+            code: Some("context_length_exceeded"),
+            ..Self::invalid(Some("messages"), message)
         }
     }
 

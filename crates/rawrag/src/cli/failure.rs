@@ -10,6 +10,7 @@ use crate::pipeline::PipelineError;
 use crate::records::RecordError;
 use crate::retrieval::{RetrievalError, StoreError};
 
+use rawrag_baselines::SystemError;
 use rawrag_import::command::CommandError;
 use rawrag_paper::statistics::StatisticsError;
 
@@ -88,11 +89,24 @@ impl From<PipelineError> for Failure {
             #[cfg(feature = "remote")]
             PipelineError::Remote(crate::models::remote::RemoteError::Setting { .. })
             | PipelineError::LimitWithoutPrices => Self::Usage(error.to_string()),
-            #[cfg(feature = "remote")]
-            PipelineError::TooManyFailures { .. } => Self::Service(Box::new(error)),
+            PipelineError::TooManyFailures { .. } | PipelineError::Ask(_) => {
+                Self::Service(Box::new(error))
+            }
+            PipelineError::System(system) => system.into(),
             #[cfg(feature = "remote")]
             PipelineError::Remote(_) | PipelineError::Stopped => Self::Other(Box::new(error)),
             _ => Self::Input(Box::new(error)),
+        }
+    }
+}
+
+impl From<SystemError> for Failure {
+    fn from(error: SystemError) -> Self {
+        match error {
+            SystemError::Held { .. } | SystemError::Occupied { .. } | SystemError::Io(_) => {
+                Self::Input(Box::new(error))
+            }
+            _ => Self::Service(Box::new(error)),
         }
     }
 }

@@ -43,6 +43,15 @@ pub(super) struct Serving {
     /// Rules from patterns to replies for /v1/chat/completions; no measure of answer quality
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
+    /// A chat model of this machine for /v1/chat/completions and /v1/completions, greedy; what one of
+    /// under 3B parameters answers is no measure of answer quality
+    #[cfg(feature = "gguf")]
+    #[arg(long, value_name = "FILE")]
+    gguf: Option<PathBuf>,
+    /// Tokens of that model's context [default: what it was trained with, at most 8192]
+    #[cfg(feature = "gguf")]
+    #[arg(long, value_name = "N", requires = "gguf")]
+    context: Option<std::num::NonZeroU32>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -121,11 +130,25 @@ fn serve(weights: &Weights, serving: Serving) -> Result<(), Failure> {
             Some(Arc::new(script))
         }
     };
+    #[cfg(feature = "gguf")]
+    let generator = match &serving.gguf {
+        None => None,
+        Some(path) => {
+            let model = crate::models::Gguf::load(path, serving.context)
+                .map_err(|error| Failure::Input(error.into()))?;
+            let model: Arc<dyn crate::models::generate::Generator> = Arc::new(model);
+            notice(&format!("chats are answered by {}", model.identity().name));
+            Some(model)
+        }
+    };
+    #[cfg(not(feature = "gguf"))]
+    let generator = None;
     let loaded = load(weights, serving.reranker.as_deref())?;
     let models = Models {
         embedder: Some(loaded.embedder),
         reranker: loaded.reranker,
         script,
+        generator,
         aliases: serving.aliases,
         count: Some(|text| crate::chunking::Encoding::O200kBase.count(text)),
     };

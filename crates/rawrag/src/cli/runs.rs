@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crate::corpus::{Conversation, Entry, MessagePosition, Question};
 use crate::experiment::Experiment;
+use crate::memory;
 use crate::pipeline::{self, Job, Progress};
 use crate::records::{
-    Answer, Expected, Judgment, JudgmentOutcome, Manifest, RecordError, Retrieval, Run,
+    Answer, Complete, EvidenceItem, Expected, Judgment, JudgmentOutcome, Key, Manifest,
+    RecordError, Retrieval, Run, Search,
 };
-use crate::summary;
+use crate::scoring::Ranking;
+use crate::summary::{self, Depth, Found};
 use rawrag_statistics::{PairCounts, Replication, sign_flip};
 use serde::{Deserialize, Serialize};
 
@@ -37,10 +40,17 @@ pub(super) struct Asked {
     pub(super) data: Option<PathBuf>,
     pub(super) out: Option<PathBuf>,
     pub(super) unknown_data: bool,
+    /// The folder of wrapped systems' environments.
+    pub(super) systems: Option<PathBuf>,
     #[cfg(feature = "remote")]
     pub(super) dry_run: bool,
     #[cfg(feature = "remote")]
     pub(super) calls: super::stages::Calls,
+}
+
+/// Where a run is kept unless it is said: below `runs/`, under the experiment's name.
+pub(super) fn usual_folder(experiment: &Path) -> PathBuf {
+    Path::new("runs").join(experiment.file_stem().unwrap_or_default())
 }
 
 pub(super) fn run(weights: &Weights, path: &Path, asked: Asked) -> Result<(), Failure> {
@@ -49,30 +59,26 @@ pub(super) fn run(weights: &Weights, path: &Path, asked: Asked) -> Result<(), Fa
         data,
         out,
         unknown_data,
+        systems,
         ..
     } = asked;
     #[cfg(feature = "remote")]
     let (calls, dry_run) = (asked.calls, asked.dry_run);
     #[cfg(feature = "remote")]
     let stages = super::stages::prepare(&experiment, &calls)?;
-    let name = path
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let folder = out.unwrap_or_else(|| usual_folder(path));
+    let name = run_name(path, &folder);
     let data = data.or_else(|| experiment.data.clone()).ok_or_else(|| {
         Failure::Usage(format!(
             "{name} measures on {}, which does not ship with the project: say --data PATH",
             experiment.benchmark
         ))
     })?;
-    let folder = out.unwrap_or_else(|| Path::new("runs").join(&name));
     let job = Job {
         experiment: &experiment,
         name: &name,
         data: &data,
         folder: &folder,
-        models: models::load(weights, experiment.cross_encoder.as_deref())?,
         unknown_data,
         #[cfg(feature = "remote")]
         stages: stages.as_ref(),
@@ -80,7 +86,7 @@ pub(super) fn run(weights: &Weights, path: &Path, asked: Asked) -> Result<(), Fa
     let begun = std::time::Instant::now();
     let mut searched = 0;
     let bar = bar(0, "questions");
-    let run = pipeline::run(&job, |progress| match progress {
+    let watch = |progress| match progress {
         Progress::Begun { questions, held } => {
             // The run is begun, so what it needs to go on can be kept beside it.
             keep(&folder, path, &data, unknown_data);
@@ -95,11 +101,28 @@ pub(super) fn run(weights: &Weights, path: &Path, asked: Asked) -> Result<(), Fa
             searched += 1;
             bar.inc(1);
         }
-    })?;
+    };
+    let run = if let Some(asks) = &experiment.memory {
+        #[cfg(feature = "remote")]
+        let allowed = calls.failures_allowed;
+        #[cfg(not(feature = "remote"))]
+        let allowed = 0.0;
+        let ready = super::memory::ready(
+            weights,
+            asks,
+            experiment.evidence.assembly(),
+            &folder.join("system"),
+            systems.as_deref(),
+        )?;
+        memory::run(&job, ready, allowed, watch)?
+    } else {
+        let models = models::load(weights, experiment.cross_encoder.as_deref())?;
+        pipeline::run(&job, models, watch)?
+    };
     bar.finish_and_clear();
+    pipeline::time(&run, "retrieval", searched, begun)?;
     #[cfg(feature = "remote")]
     if let Some(stages) = &stages {
-        crate::services::time(&run, "retrieval", searched, begun)?;
         super::stages::finish(&experiment, stages, &data, &run, &calls, dry_run)?;
         if dry_run {
             return Ok(());
@@ -110,6 +133,16 @@ pub(super) fn run(weights: &Weights, path: &Path, asked: Asked) -> Result<(), Fa
     #[cfg(feature = "remote")]
     super::stages::summarise(&mut out, &run)?;
     Ok(())
+}
+
+/// What a run is called: as its experiment, or as its folder where the experiment lies in it.
+fn run_name(experiment: &Path, folder: &Path) -> String {
+    let beside = experiment.parent() == Some(folder);
+    let name = match beside {
+        true => folder.file_name(),
+        false => experiment.file_stem(),
+    };
+    name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 pub(super) fn resume(
@@ -123,6 +156,7 @@ pub(super) fn resume(
         data: Some(local.data),
         out: Some(folder),
         unknown_data: local.unknown_data,
+        systems: None,
         #[cfg(feature = "remote")]
         dry_run: false,
         #[cfg(feature = "remote")]
@@ -171,7 +205,10 @@ fn progress(run: &Run) -> Result<String, RecordError> {
         judgments,
         ..
     } = &run.manifest().expected;
-    let retrieved = run.read::<Retrieval>()?.len();
+    let retrieved = match run.read::<Retrieval>()?.len() {
+        0 => run.read::<Search>()?.len(),
+        retrieved => retrieved,
+    };
     let mut parts = Vec::new();
     if retrieved > 0 || *answers == 0 || run.manifest().import().is_none() {
         parts.push(format!("{retrieved}/{questions} questions"));
@@ -192,14 +229,19 @@ pub(super) fn show(run: &Path, wanted: &str, data: Option<PathBuf>) -> Result<()
     let folder = find(run);
     let run = Run::open(&folder)?;
     let records = run.read::<Retrieval>()?;
-    let record = one(&records, wanted)?;
+    let searches = run.read::<Search>()?;
+    let keys: Vec<Key> = match records.is_empty() {
+        true => searches.iter().map(Search::question_key).collect(),
+        false => records.iter().map(Retrieval::question_key).collect(),
+    };
+    let key = one(&keys, wanted)?;
     let data = match data {
         Some(data) => data,
         None => local(&folder)?.data,
     };
     let mut found = None;
     let report = crate::corpus::read::<Failure>(&data, None, |entry| {
-        if entry.conversation.id.as_str() == record.conversation {
+        if entry.conversation.id.as_str() == key.conversation {
             found = Some(entry);
         }
         Ok(())
@@ -215,23 +257,31 @@ pub(super) fn show(run: &Path, wanted: &str, data: Option<PathBuf>) -> Result<()
         conversation,
         questions,
     } = found.ok_or_else(|| {
-        Failure::Input(format!("{} has no {}", data.display(), record.conversation).into())
+        Failure::Input(format!("{} has no {}", data.display(), key.conversation).into())
     })?;
     let question = questions
         .iter()
-        .find(|question| pipeline::key(question) == record.question_key())
+        .find(|question| pipeline::key(question) == *key)
         .ok_or_else(|| Failure::Input(format!("{} has no {wanted}", data.display()).into()))?;
     let mut out = io::stdout().lock();
-    print_question(&mut out, record, question, &conversation)?;
-    print_answers(&mut out, &run, record)?;
+    if let Some(record) = records.iter().find(|r| r.question_key() == *key) {
+        print_question(&mut out, record, question, &conversation)?;
+    } else if let Some(search) = searches.iter().find(|s| s.question_key() == *key) {
+        let mut items = run.read::<EvidenceItem>()?;
+        items.retain(|item| item.question_key() == *key);
+        print_search(&mut out, search, &items, question, &conversation)?;
+    }
+    print_answers(&mut out, &run, key)?;
     Ok(())
 }
 
-fn print_answers(out: &mut impl Write, run: &Run, record: &Retrieval) -> Result<(), Failure> {
-    let key = record.question_key();
+fn print_answers(out: &mut impl Write, run: &Run, key: &Key) -> Result<(), Failure> {
     let judgments = run.read::<Judgment>()?;
     let answers = run.read::<Answer>()?;
-    for answer in answers.iter().filter(|answer| answer.question_key() == key) {
+    for answer in answers
+        .iter()
+        .filter(|answer| answer.question_key() == *key)
+    {
         let outcome = name(&answer.outcome);
         let text = answer.text.as_deref().or(answer.error.as_deref());
         writeln!(
@@ -240,7 +290,7 @@ fn print_answers(out: &mut impl Write, run: &Run, record: &Retrieval) -> Result<
             text.unwrap_or("no text is kept")
         )?;
         let of_answer =
-            |j: &&Judgment| j.question_key() == key && j.repetition == answer.repetition;
+            |j: &&Judgment| j.question_key() == *key && j.repetition == answer.repetition;
         for judgment in judgments.iter().filter(of_answer) {
             let reply = judgment.reply.as_deref().or(judgment.error.as_deref());
             let (judge, outcome) = (&judgment.judge, name(&judgment.outcome));
@@ -283,7 +333,10 @@ pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
         return Err(Failure::Input(text.into()));
     }
     compare_judgments(&mut out, &a.judgments, &b.judgments)?;
-    let (a, b) = (a.retrievals, b.retrievals);
+    let of = |records: &Complete| {
+        summary::found(&records.retrievals, &records.searches, &records.evidence)
+    };
+    let (a, b) = (of(&a), of(&b));
     if a.is_empty() || b.is_empty() {
         return Ok(());
     }
@@ -294,16 +347,17 @@ pub(super) fn compare(left: &Path, right: &Path) -> Result<(), Failure> {
     let deepest = |run: &Run| cutoffs(run).into_iter().max().unwrap_or(0);
     let shared = deepest(&left).min(deepest(&right));
     let depths = cutoffs(&left).into_iter().filter(|&k| k <= shared);
-    let by_key = |records: &[Retrieval]| {
-        let pair = |r: &Retrieval| (r.question_key(), summary::ranking(r));
-        records.iter().map(pair).collect::<BTreeMap<_, _>>()
+    let by_key = |found: Vec<Found>| {
+        let pair = |found: Found| (found.key, found.ranking);
+        found.into_iter().map(pair).collect::<BTreeMap<_, _>>()
     };
-    let (a, b) = (by_key(&a), by_key(&b));
+    let (a, b) = (by_key(a), by_key(b));
     for k in depths {
         let mut counts = PairCounts::default();
         let mut by_conversation: BTreeMap<&str, f64> = BTreeMap::new();
         for ((key, left), right) in a.iter().zip(b.values()) {
-            let (Some(left), Some(right)) = (left.recall_all(k), right.recall_all(k)) else {
+            let all = |ranking: &Option<Ranking>| ranking.as_ref()?.recall_all(k);
+            let (Some(left), Some(right)) = (all(left), all(right)) else {
                 continue;
             };
             let difference = by_conversation.entry(&key.conversation).or_default();
@@ -380,6 +434,10 @@ fn compare_judgments(out: &mut impl Write, a: &[Judgment], b: &[Judgment]) -> io
 
 fn summarise(out: &mut impl Write, run: &Run) -> Result<(), Failure> {
     let records = run.read::<Retrieval>()?;
+    let searches = run.read::<Search>()?;
+    if records.is_empty() && !searches.is_empty() {
+        return super::memory::summarise(out, run, &searches, &cutoffs(run));
+    }
     run.require_complete(&records)?;
     let manifest = run.manifest();
     writeln!(
@@ -396,8 +454,20 @@ fn summarise(out: &mut impl Write, run: &Run) -> Result<(), Failure> {
             models.name
         )?;
     }
+    let found = summary::found(&records, &[], &[]);
+    print_depths(out, &summary::by_depth(&found, &cutoffs(run)))?;
+    let removed = percent(summary::dense_removed(&records));
+    writeln!(
+        out,
+        "\nThe dense stage removed chunks for {removed} % of the questions."
+    )?;
+    writeln!(out, "Records: {}", run.folder().display())?;
+    Ok(())
+}
+
+pub(super) fn print_depths(out: &mut impl Write, depths: &[Depth]) -> io::Result<()> {
     writeln!(out, "\n    k  with evidence  any found  all found  tokens")?;
-    for depth in summary::by_depth(&records, &cutoffs(run)) {
+    for depth in depths {
         let tokens = depth
             .tokens
             .map_or("-".to_owned(), |tokens| format!("{tokens:.0}"));
@@ -408,12 +478,6 @@ fn summarise(out: &mut impl Write, run: &Run) -> Result<(), Failure> {
             depth.k, depth.questions
         )?;
     }
-    let removed = percent(summary::dense_removed(&records));
-    writeln!(
-        out,
-        "\nThe dense stage removed chunks for {removed} % of the questions."
-    )?;
-    writeln!(out, "Records: {}", run.folder().display())?;
     Ok(())
 }
 
@@ -423,7 +487,135 @@ fn print_question(
     question: &Question,
     conversation: &Conversation,
 ) -> io::Result<()> {
-    writeln!(out, "{} ({})", record.question_key(), record.kind)?;
+    print_asked(out, question, &record.question_key(), &record.kind)?;
+    writeln!(
+        out,
+        "{} chunks visible, {} past the dense stage, {} returned in {:.1} ms\n",
+        record.available,
+        record.shortlist,
+        record.chunks.len(),
+        record.milliseconds
+    )?;
+    for rank in 0..record.chunks.len() {
+        let (first, last) = (record.first_message[rank], record.last_message[rank]);
+        let held = record
+            .gold_messages
+            .iter()
+            .filter(|gold| (first..=last).contains(gold))
+            .count();
+        let mark = if held > 0 { '*' } else { ' ' };
+        let dense = match (record.dense_score.get(rank), record.dense_rank.get(rank)) {
+            (Some(score), Some(rank)) => format!("  cosine {score:.3}, rank {rank}"),
+            _ => String::new(),
+        };
+        writeln!(
+            out,
+            "{mark}{:3}. {:.3}{dense}  {} tokens",
+            rank + 1,
+            record.score[rank],
+            record.tokens[rank]
+        )?;
+        for position in first..=last.min(first + 2) {
+            print_message(out, conversation, position)?;
+        }
+        if last > first + 2 {
+            writeln!(out, "      and {} more messages", last - first - 2)?;
+        }
+    }
+    let spans = || record.first_message.iter().zip(&record.last_message);
+    let missed = record
+        .gold_messages
+        .iter()
+        .copied()
+        .filter(|gold| !spans().any(|(first, last)| (first..=last).contains(&gold)))
+        .collect();
+    print_missed(out, conversation, record.gold_messages.len(), missed)
+}
+
+/// What a memory system returned for a question.
+fn print_search(
+    out: &mut impl Write,
+    search: &Search,
+    items: &[EvidenceItem],
+    question: &Question,
+    conversation: &Conversation,
+) -> io::Result<()> {
+    print_asked(out, question, &search.question_key(), &search.kind)?;
+    if let Some(error) = &search.error {
+        writeln!(out, "The search failed: {error}")?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "{} items returned of {} asked for in {:.1} ms, {} tokens\n",
+        search.returned, search.requested, search.milliseconds, search.evidence_tokens
+    )?;
+    let from = |item: &EvidenceItem| item.messages.clone().unwrap_or_default();
+    for item in items {
+        let gold = |message: &u32| search.gold_messages.contains(message);
+        let mark = if from(item).iter().any(gold) {
+            '*'
+        } else {
+            ' '
+        };
+        let score = item
+            .score
+            .map_or(String::new(), |score| format!(" {score:.3}"));
+        let origin = match &item.messages {
+            Some(messages) => format!("{} messages", messages.len()),
+            None => "unknown origin".to_owned(),
+        };
+        writeln!(
+            out,
+            "{mark}{:3}.{score}  {} tokens, {origin}",
+            item.rank, item.tokens
+        )?;
+        let text = item
+            .text
+            .as_deref()
+            .map_or("no text is kept".to_owned(), brief);
+        writeln!(out, "      {text}")?;
+    }
+    let shown: Vec<u32> = items.iter().flat_map(from).collect();
+    let gold = search.gold_messages.iter().copied();
+    let missed = gold.filter(|gold| !shown.contains(gold)).collect();
+    print_missed(out, conversation, search.gold_messages.len(), missed)
+}
+
+fn print_message(
+    out: &mut impl Write,
+    conversation: &Conversation,
+    position: u32,
+) -> io::Result<()> {
+    let mut messages = conversation.messages();
+    let found = messages.find(|(_, at, _)| *at == MessagePosition(position));
+    let Some((_, _, message)) = found else {
+        return Ok(());
+    };
+    let (id, speaker, text) = (&message.id, &message.speaker, brief(&message.text));
+    writeln!(out, "      {id} {speaker}: {text}")
+}
+
+fn print_missed(
+    out: &mut impl Write,
+    conversation: &Conversation,
+    gold: usize,
+    missed: Vec<u32>,
+) -> io::Result<()> {
+    match (gold, missed.len()) {
+        (0, _) => writeln!(out, "\nThe question names no evidence.")?,
+        (gold, 0) => writeln!(out, "\nAll {gold} gold messages (*) were returned.")?,
+        (gold, n) => writeln!(out, "\n{n} of {gold} gold messages were missed:")?,
+    }
+    for position in missed {
+        print_message(out, conversation, position)?;
+    }
+    Ok(())
+}
+
+/// The question, and what a good answer is.
+fn print_asked(out: &mut impl Write, question: &Question, key: &Key, kind: &str) -> io::Result<()> {
+    writeln!(out, "{key} ({kind})")?;
     writeln!(out, "{}", question.text)?;
     if let Some(gold) = &question.gold {
         use crate::corpus::Gold;
@@ -450,97 +642,25 @@ fn print_question(
             }
         }
     }
-    writeln!(
-        out,
-        "{} chunks visible, {} past the dense stage, {} returned in {:.1} ms\n",
-        record.available,
-        record.shortlist,
-        record.chunks.len(),
-        record.milliseconds
-    )?;
-    let message = |position: u32| {
-        let mut messages = conversation.messages();
-        messages
-            .find(|(_, at, _)| *at == MessagePosition(position))
-            .map(|(_, _, message)| message)
-    };
-    for rank in 0..record.chunks.len() {
-        let (first, last) = (record.first_message[rank], record.last_message[rank]);
-        let held = record
-            .gold_messages
-            .iter()
-            .filter(|gold| (first..=last).contains(gold))
-            .count();
-        let mark = if held > 0 { '*' } else { ' ' };
-        let dense = match (record.dense_score.get(rank), record.dense_rank.get(rank)) {
-            (Some(score), Some(rank)) => format!("  cosine {score:.3}, rank {rank}"),
-            _ => String::new(),
-        };
-        writeln!(
-            out,
-            "{mark}{:3}. {:.3}{dense}  {} tokens",
-            rank + 1,
-            record.score[rank],
-            record.tokens[rank]
-        )?;
-        for position in first..=last.min(first + 2) {
-            if let Some(message) = message(position) {
-                writeln!(
-                    out,
-                    "      {} {}: {}",
-                    message.id,
-                    message.speaker,
-                    brief(&message.text)
-                )?;
-            }
-        }
-        if last > first + 2 {
-            writeln!(out, "      and {} more messages", last - first - 2)?;
-        }
-    }
-    let spans = || record.first_message.iter().zip(&record.last_message);
-    let missed: Vec<u32> = record
-        .gold_messages
-        .iter()
-        .copied()
-        .filter(|gold| !spans().any(|(first, last)| (first..=last).contains(&gold)))
-        .collect();
-    match (record.gold_messages.len(), missed.len()) {
-        (0, _) => writeln!(out, "\nThe question names no evidence.")?,
-        (gold, 0) => writeln!(out, "\nAll {gold} gold messages (*) were returned.")?,
-        (gold, n) => writeln!(out, "\n{n} of {gold} gold messages were missed:")?,
-    }
-    for position in missed {
-        if let Some(message) = message(position) {
-            writeln!(
-                out,
-                "      {} {}: {}",
-                message.id,
-                message.speaker,
-                brief(&message.text)
-            )?;
-        }
-    }
     Ok(())
 }
 
-/// The one record whose question's id is, or ends in, `wanted`.
-fn one<'a>(records: &'a [Retrieval], wanted: &str) -> Result<&'a Retrieval, Failure> {
-    let exact = |r: &&Retrieval| r.question == wanted || r.question_key().to_string() == wanted;
-    let mut matching: Vec<&Retrieval> = records.iter().filter(exact).collect();
+/// The one question whose id is, or ends in, `wanted`.
+fn one<'a>(keys: &'a [Key], wanted: &str) -> Result<&'a Key, Failure> {
+    let exact = |key: &&Key| key.question == wanted || key.to_string() == wanted;
+    let mut matching: Vec<&Key> = keys.iter().filter(exact).collect();
     if matching.is_empty() {
-        matching = records
+        matching = keys
             .iter()
-            .filter(|r| r.question.ends_with(wanted))
+            .filter(|key| key.question.ends_with(wanted))
             .collect();
     }
     match matching[..] {
-        [record] => Ok(record),
+        [key] => Ok(key),
         [] => Err(Failure::Usage(format!("the run has no question {wanted}"))),
         [first, ..] => Err(Failure::Usage(format!(
-            "{} questions end in {wanted}; name one whole, like \"{}\"",
+            "{} questions end in {wanted}; name one whole, like \"{first}\"",
             matching.len(),
-            first.question_key()
         ))),
     }
 }

@@ -1,36 +1,20 @@
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rawrag_baselines::known::{KNOWN, Known, SetupError, known};
-use rawrag_baselines::native::{FullContext, Native, NativeSystem, Retrieval};
+use rawrag_baselines::native::NAMED;
 use rawrag_baselines::protocol::Models;
-use rawrag_baselines::{
-    AskError, Asked, Launch, Limits, MemorySystem, ProcessSystem, SystemError, ask, check,
-};
+use rawrag_baselines::{Launch, ProcessSystem, check};
 
-use crate::corpus::{Entry, LoadError, read};
-use crate::retrieval::{EvidenceSettings, Settings};
+use crate::experiment::{Ceilings, Evidence, Experiment, Memory};
+use crate::memory::Ready;
+use crate::retrieval::EvidenceSettings;
 
 use super::Weights;
 use super::failure::Failure;
-use super::models::{load, notice};
-
-/// The systems that are part of this program.
-const NATIVE: [(&str, &str); 4] = [
-    (
-        "raw-rag",
-        "late interaction over messages, with all-MiniLM-L6-v2",
-    ),
-    (
-        "full-context",
-        "the whole history, its middle cut out beyond 128,000 tokens",
-    ),
-    ("recency", "the last k messages: a floor"),
-    ("abstain", "nothing, ever: a floor"),
-];
+use super::models::notice;
+use super::{memory, runs};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -50,13 +34,20 @@ pub(super) enum Command {
         place: Place,
     },
     /// Find out whether a system does what the wrapper protocol asks and what it declares
-    Check(Target),
-    /// Take a history and its questions through a system and keep everything that it returned
+    Check {
+        /// Folder for the wrapper's stores, home and error stream [default: one that is removed]
+        #[arg(long, value_name = "DIR")]
+        store: Option<PathBuf>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Take a history and its questions through a system: a run like any other, whose experiment is
+    /// written into its folder
     Run {
         /// The history: a benchmark's file, or a folder with history.jsonl and questions.jsonl
         #[arg(long, value_name = "PATH")]
         data: PathBuf,
-        /// The folder for results, which must be new
+        /// The run's folder, which must be new
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
         /// How many items, of each identity that the system searches
@@ -67,6 +58,9 @@ pub(super) enum Command {
         conversation: Option<String>,
         #[command(flatten)]
         target: Target,
+        #[cfg(feature = "remote")]
+        #[command(flatten)]
+        calls: super::stages::Calls,
     },
 }
 
@@ -85,9 +79,6 @@ pub(super) struct Target {
     /// A wrapper's command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Folder for the wrapper's stores, home and error stream [default: one that is removed]
-    #[arg(long, value_name = "DIR")]
-    store: Option<PathBuf>,
     /// The OpenAI-compatible service of the system's models, up to and with /v1; its key, if it
     /// needs one, is read from RAWRAG_API_KEY
     #[arg(long, value_name = "URL")]
@@ -144,10 +135,16 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
             )?;
             Ok(())
         }
-        Command::Check(target) => {
+        Command::Check { store, target } => {
             let scratch = tempfile::tempdir()?;
-            let mut system = target.system(weights, scratch.path())?;
-            let report = check::check(system.as_mut(), "check");
+            let folder = store.as_deref().unwrap_or(scratch.path());
+            let Target { place, .. } = &target;
+            let systems = place.systems.clone();
+            let asked = target.memory(1, None)?;
+            let evidence = EvidenceSettings::default();
+            let ready = memory::ready(weights, &asked, evidence, folder, systems.as_deref());
+            let mut ready = ready?;
+            let report = check::check(ready.system.as_mut(), "check");
             write!(std::io::stdout(), "{report}")?;
             match report.passed() {
                 true => Ok(()),
@@ -160,25 +157,46 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
             k,
             conversation,
             target,
+            #[cfg(feature = "remote")]
+            calls,
         } => {
-            let scratch = tempfile::tempdir()?;
-            let mut system = target.system(weights, scratch.path())?;
-            let floor = target.name.as_deref() == Some("abstain");
-            record(
-                system.as_mut(),
-                floor,
-                &data,
-                conversation.as_deref(),
-                &out,
-                k as usize,
-            )
+            let systems = target.place.systems.clone();
+            let experiment = target.experiment(&data, k as usize, conversation)?;
+            let asked = runs::Asked {
+                data: Some(data),
+                out: Some(out.clone()),
+                unknown_data: true,
+                systems,
+                #[cfg(feature = "remote")]
+                dry_run: false,
+                #[cfg(feature = "remote")]
+                calls,
+            };
+            runs::run(weights, &keep(&experiment, &out)?, asked)
         }
     }
 }
 
+/// Begins a run's folder with its experiment.
+fn keep(experiment: &Experiment, out: &Path) -> Result<PathBuf, Failure> {
+    let named = |problem: String| Failure::Input(format!("{}: {problem}", out.display()).into());
+    if let Some(beside) = out.parent() {
+        fs::create_dir_all(beside)?;
+    }
+    fs::create_dir(out).map_err(|error| {
+        named(format!(
+            "{error}; name a new folder, or go on there with `rawrag resume`"
+        ))
+    })?;
+    let path = out.join("experiment.toml");
+    let text = toml::to_string(experiment).map_err(|error| named(error.to_string()))?;
+    fs::write(&path, text)?;
+    Ok(path)
+}
+
 fn list(systems: &Path) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    for (name, about) in NATIVE {
+    for (name, about) in NAMED {
         writeln!(out, "{name:14} ready    {about}")?;
     }
     for known in &KNOWN {
@@ -221,218 +239,100 @@ impl Place {
 }
 
 impl Target {
-    fn system(&self, weights: &Weights, scratch: &Path) -> Result<Box<dyn MemorySystem>, Failure> {
-        let native = match self.name.as_deref() {
-            Some("raw-rag") => Some(Native::Retrieval(Box::new(Retrieval {
-                settings: Settings::default(),
-                evidence: EvidenceSettings::default(),
-                models: load(weights, None)?,
-            }))),
-            Some("full-context") => Some(Native::FullContext(FullContext::default())),
-            Some("recency") => Some(Native::Recency),
-            Some("abstain") => Some(Native::Abstain),
-            _ => None,
-        };
-        if let (Some(kind), Some(name)) = (native, &self.name) {
-            return Ok(Box::new(NativeSystem::new(name, kind)?));
-        }
-        let command = match &self.name {
-            Some(name) => named(name)?.command(&self.place.folder(weights)?)?,
-            None => self.command.clone(),
-        };
-        let models = self.models_at.as_ref().map(|address| Models {
+    fn memory(self, k: usize, conversation: Option<String>) -> Result<Memory, Failure> {
+        let models = self.models_at.map(|address| Models {
             address: address.trim_end_matches('/').to_owned(),
-            chat: self.chat.clone(),
-            embedding: self.embedding.clone(),
+            chat: self.chat,
+            embedding: self.embedding,
             dimension: self.dimension,
         });
-        if let Some(models) = &models {
-            notice(&format!(
-                "models: {} and {} at {}",
-                models.chat, models.embedding, models.address
-            ));
-        }
-        let settings = self.settings.iter().cloned();
-        Ok(Box::new(ProcessSystem::start(Launch {
-            command,
-            folder: self.store.clone().unwrap_or_else(|| scratch.to_owned()),
-            models,
+        let settings = self.settings.into_iter();
+        let memory = Memory {
+            system: self.name,
+            command: self.command,
+            k,
+            conversations: conversation.into_iter().collect(),
             settings: settings.map(|(name, value)| (name, value.into())).collect(),
-            limits: Limits {
-                call: Duration::from_secs(self.deadline),
+            models,
+            limits: Ceilings {
+                seconds: self.deadline,
                 memory_mib: self.memory,
             },
-        })?))
+        };
+        let checked = memory.check();
+        checked.map_err(|(field, problem)| Failure::Usage(format!("{field} {problem}")))?;
+        Ok(memory)
+    }
+
+    fn experiment(
+        self,
+        data: &Path,
+        k: usize,
+        conversation: Option<String>,
+    ) -> Result<Experiment, Failure> {
+        let name = self.name.clone().unwrap_or_else(|| "wrapper".to_owned());
+        let memory = self.memory(k, conversation)?;
+        let report = crate::corpus::read::<crate::corpus::LoadError>(data, None, |_| Ok(()))?;
+        let mut cutoffs: Vec<usize> = Evidence::default().cutoffs;
+        cutoffs.retain(|&cutoff| cutoff < k);
+        cutoffs.push(k);
+        Ok(Experiment {
+            about: format!("{name}, asked from the command line."),
+            system: name,
+            benchmark: report.benchmark(),
+            data: None,
+            retrieval: None,
+            memory: Some(memory),
+            evidence: Evidence {
+                cutoffs,
+                ..Evidence::default()
+            },
+            cross_encoder: None,
+            #[cfg(feature = "remote")]
+            prompts: None,
+            #[cfg(feature = "remote")]
+            reader: None,
+            #[cfg(feature = "remote")]
+            judges: Vec::new(),
+            #[cfg(feature = "remote")]
+            assessors: Vec::new(),
+            #[cfg(feature = "remote")]
+            prices: None,
+        })
     }
 }
 
-/// Takes every conversation of `data` through `system`, one line of `asked.jsonl` each, and says
-/// what came of it.
-fn record(
-    system: &mut dyn MemorySystem,
-    floor: bool,
-    data: &Path,
-    only: Option<&str>,
-    out: &Path,
-    k: usize,
-) -> Result<(), Failure> {
-    fs::create_dir(out).map_err(|error| {
-        Failure::Input(format!("{}: {error}; name a new folder", out.display()).into())
+/// Starts the wrapper that `memory` names, with `folder` for its stores, home and error stream.
+pub(super) fn launch(
+    weights: &Weights,
+    memory: &Memory,
+    folder: &Path,
+    systems: Option<&Path>,
+) -> Result<Ready, Failure> {
+    let command = match &memory.system {
+        Some(name) => {
+            let systems = match systems {
+                Some(systems) => systems.to_owned(),
+                None => Place { systems: None }.folder(weights)?,
+            };
+            named(name)?.command(&systems)?
+        }
+        None => memory.command.clone(),
+    };
+    if let Some(models) = &memory.models {
+        notice(&format!(
+            "system's models: {} and {} at {}",
+            models.chat, models.embedding, models.address
+        ));
+    }
+    let system = ProcessSystem::start(Launch {
+        command,
+        folder: folder.to_owned(),
+        models: memory.models.clone(),
+        settings: memory.settings.clone(),
+        limits: memory.limits.limits(),
     })?;
-    let description = serde_json::to_vec_pretty(system.description())?;
-    fs::write(out.join("system.json"), description)?;
-    let mut lines = BufWriter::new(File::create_new(out.join("asked.jsonl"))?);
-    let mut totals = Totals::default();
-    read::<Stopped>(data, None, |entry: Entry| {
-        let Entry {
-            conversation,
-            questions,
-            ..
-        } = entry;
-        if only.is_some_and(|only| conversation.id.as_str() != only) {
-            return Ok(());
-        }
-        let asked = ask(system, "run", &conversation, &questions, k)?;
-        serde_json::to_writer(&mut lines, &asked).map_err(std::io::Error::from)?;
-        lines.write_all(b"\n")?;
-        lines.flush()?;
-        totals.count(&asked);
-        Ok(())
-    })?;
-    write!(std::io::stdout(), "{totals}")?;
-    totals.verdict(floor)
-}
-
-#[derive(Default)]
-struct Totals {
-    conversations: usize,
-    messages: u32,
-    questions: usize,
-    failed: usize,
-    empty: usize,
-    requested: usize,
-    returned: usize,
-    stored: Option<usize>,
-    add_seconds: f64,
-    ready_seconds: f64,
-    search_seconds: f64,
-    decisions: BTreeMap<String, usize>,
-    unknown: Vec<String>,
-}
-
-impl Totals {
-    fn count(&mut self, asked: &Asked) {
-        self.conversations += 1;
-        self.messages += asked.messages;
-        self.add_seconds += asked.add_milliseconds / 1000.0;
-        self.ready_seconds += asked.ready_milliseconds / 1000.0;
-        for search in &asked.searches {
-            self.questions += 1;
-            self.requested += search.requested;
-            self.returned += search.returned;
-            self.search_seconds += search.milliseconds / 1000.0;
-            match &search.found {
-                Err(reason) => {
-                    self.failed += 1;
-                    self.unknown.push(reason.clone());
-                }
-                Ok(items) => self.empty += usize::from(items.is_empty()),
-            }
-        }
-        match &asked.export {
-            Ok(stored) => *self.stored.get_or_insert_default() += stored.len(),
-            Err(reason) => self.unknown.push(reason.clone()),
-        }
-        match &asked.decisions {
-            Ok(decisions) => {
-                for decision in decisions {
-                    let level = format!("{:?} {}", decision.level, decision.event);
-                    *self.decisions.entry(level).or_default() += 1;
-                }
-            }
-            Err(reason) => self.unknown.push(reason.clone()),
-        }
-    }
-
-    fn verdict(&self, floor: bool) -> Result<(), Failure> {
-        if self.failed > 0 {
-            let reason = self.unknown.first().map_or("", String::as_str);
-            let text = format!(
-                "{} of {} searches failed: {reason}",
-                self.failed, self.questions
-            );
-            return Err(Failure::Service(text.into()));
-        }
-        if self.questions > 0 && self.empty == self.questions && !floor {
-            let text =
-                "no question found any evidence: the system is broken, and nothing is measured";
-            return Err(Failure::Other(text.into()));
-        }
-        Ok(())
-    }
-}
-
-impl std::fmt::Display for Totals {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(
-            f,
-            "{} messages of {} conversations added in {:.1} s, ready after {:.1} s more",
-            self.messages, self.conversations, self.add_seconds, self.ready_seconds
-        )?;
-        writeln!(
-            f,
-            "{} questions asked in {:.1} s: {} items returned of {} requested, {} empty, {} failed",
-            self.questions,
-            self.search_seconds,
-            self.returned,
-            self.requested,
-            self.empty,
-            self.failed
-        )?;
-        match self.stored {
-            Some(stored) => writeln!(f, "{stored} persisted objects")?,
-            None => writeln!(f, "what is persisted is not known")?,
-        }
-        for (level, count) in &self.decisions {
-            writeln!(f, "{level:18} {count}")?;
-        }
-        for reason in &self.unknown {
-            writeln!(f, "not known: {reason}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Why a run stopped.
-#[derive(Debug, thiserror::Error)]
-enum Stopped {
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error(transparent)]
-    Ask(#[from] AskError),
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
-
-impl From<Stopped> for Failure {
-    fn from(stopped: Stopped) -> Self {
-        match stopped {
-            Stopped::Load(error) => error.into(),
-            Stopped::Ask(error) => Self::Service(Box::new(error)),
-            Stopped::Io(error) => error.into(),
-        }
-    }
-}
-
-impl From<SystemError> for Failure {
-    fn from(error: SystemError) -> Self {
-        match error {
-            SystemError::Held { .. } | SystemError::Occupied { .. } | SystemError::Io(_) => {
-                Self::Input(Box::new(error))
-            }
-            _ => Self::Service(Box::new(error)),
-        }
-    }
+    Ok(Ready::wrapped(Box::new(system), memory))
 }
 
 impl From<SetupError> for Failure {

@@ -1,0 +1,103 @@
+//! The section of an experiment that names a memory system: `[memory]`.
+
+use rawrag_baselines::known;
+use rawrag_baselines::native::NAMED;
+use rawrag_baselines::protocol::Models;
+use serde::{Deserialize, Serialize};
+
+/// A memory system and how it is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// A native system's name, or that of a wrapped one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// In place of a name, the command that starts a wrapper, from the working directory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// How many items a search asks for, of each identity that the system searches; at least 1.
+    #[serde(default = "twenty")]
+    pub k: usize,
+    /// Only these conversations; all of them if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conversations: Vec<String>,
+    /// The system's own settings.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub settings: serde_json::Map<String, serde_json::Value>,
+    /// The service of its models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub models: Option<Models>,
+    /// What a wrapper may take.
+    #[serde(default)]
+    pub limits: Ceilings,
+}
+
+/// What a wrapper may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ceilings {
+    /// Seconds that a call may take, at least 1.
+    pub seconds: u64,
+    /// MiB of address space.
+    pub memory_mib: u64,
+}
+
+impl Default for Ceilings {
+    /// Ten minutes a call, 8 GiB.
+    fn default() -> Self {
+        Self {
+            seconds: 600,
+            memory_mib: 8 * 1024,
+        }
+    }
+}
+
+#[cfg(unix)]
+impl Ceilings {
+    /// As the launch of a wrapper takes them.
+    pub fn limits(self) -> rawrag_baselines::Limits {
+        rawrag_baselines::Limits {
+            call: std::time::Duration::from_secs(self.seconds),
+            memory_mib: self.memory_mib,
+        }
+    }
+}
+
+impl Memory {
+    /// Whether finding nothing is what the system is for.
+    pub fn is_floor(&self) -> bool {
+        self.system.as_deref() == Some("abstain")
+    }
+
+    /// Refuses what cannot be run: the field, and what is wrong.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
+        let none = "is 0; it must be at least 1";
+        if self.k == 0 {
+            return Err(("k", none.to_owned()));
+        }
+        if self.limits.seconds == 0 {
+            return Err(("limits.seconds", none.to_owned()));
+        }
+        match (&self.system, self.command.is_empty()) {
+            (Some(_), true) | (None, false) => {}
+            _ => {
+                let problem = "or `command` names the system; give exactly one of the two";
+                return Err(("system", problem.to_owned()));
+            }
+        }
+        let Some(name) = &self.system else {
+            return Ok(());
+        };
+        let mut names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
+        names.extend(known::KNOWN.iter().map(|known| known.name));
+        if !names.contains(&name.as_str()) {
+            let problem = format!("{name:?} is not known; known are {}", names.join(", "));
+            return Err(("system", problem));
+        }
+        Ok(())
+    }
+}
+
+fn twenty() -> usize {
+    20
+}
