@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use rawrag_diagnostics::prices::{PriceError, Prices};
 use rawrag_diagnostics::{
-    DIAGNOSTICS, DiagnosticError, Input, Outputs, QuestionRecords, Report, Settings, Table, Unit,
-    UnknownDiagnostic, diagnostic,
+    DIAGNOSTICS, DiagnosticError, Errata, ErrataError, Input, Outputs, QuestionRecords, Report,
+    Settings, Table, Unit, UnknownDiagnostic, diagnostic,
 };
 use rawrag_paper::{Column, Format, Line, Sheet};
 use rawrag_scoring::judge::Policy;
@@ -34,6 +35,13 @@ pub(crate) struct Arguments {
     /// A kind of question or a conversation to leave out; may be repeated.
     #[arg(long, value_name = "NAME")]
     exclude: Vec<String>,
+    /// A list of questions whose gold answer is known to be wrong, such as
+    /// crates/rawrag-corpus/errata/locomo.tsv.
+    #[arg(long, value_name = "FILE")]
+    errata: Option<PathBuf>,
+    /// A list of prices, such as experiments/prices.toml.
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     /// What unparsed and failed grades and assessments count for.
     #[arg(long, value_enum, default_value = "wrong")]
     ungraded: Ungraded,
@@ -71,6 +79,10 @@ pub(crate) enum DiagnoseError {
     #[error("{run} has no question of a kind or conversation called {name} to exclude")]
     NothingExcluded { name: String, run: String },
     #[error(transparent)]
+    Errata(#[from] ErrataError),
+    #[error(transparent)]
+    Prices(#[from] PriceError),
+    #[error(transparent)]
     Diagnostic(#[from] DiagnosticError),
 }
 
@@ -81,6 +93,7 @@ impl DiagnoseError {
             self,
             Self::Unknown(_)
                 | Self::NoRuns
+                | Self::NothingExcluded { .. }
                 | Self::Diagnostic(
                     DiagnosticError::Runs { .. }
                         | DiagnosticError::Ambiguous { .. }
@@ -135,6 +148,11 @@ impl Arguments {
             judge: self.judge.clone(),
             assessor: self.assessor.clone(),
             depth: self.depth,
+            errata: self
+                .errata
+                .as_deref()
+                .map_or_else(|| Ok(Errata::default()), Errata::read)?,
+            prices: self.prices.as_deref().map(Prices::read).transpose()?,
             ungraded: match self.ungraded {
                 Ungraded::Wrong => Policy::CountWrong,
                 Ungraded::Exclude => Policy::Exclude,

@@ -35,6 +35,7 @@ mod nano;
 pub mod oracle;
 mod outputs;
 mod path;
+pub mod plan;
 pub mod prices;
 pub mod questions;
 mod ranking;
