@@ -2,7 +2,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::{diagnose, reproduce, validity};
+use crate::{diagnose, plan, reproduce, validity};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rawrag_import::command::CommandError;
 use rawrag_paper::claims::{self, Judged, Statements};
@@ -42,6 +42,8 @@ enum Task {
     Stats(Box<statistics::command::Arguments>),
     /// Analyses the records of runs: why a system answers right or wrong.
     Diagnose(Box<diagnose::Arguments>),
+    /// Registered plans: freeze one before there are data, and carry it out.
+    Plan(plan::Arguments),
     /// Simulates coverage and size of every method, and writes what docs/validity.md stands on.
     Validity(validity::Arguments),
 }
@@ -148,6 +150,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Diagnose(#[from] diagnose::DiagnoseError),
     #[error(transparent)]
+    Plan(#[from] plan::PlanFailure),
+    #[error(transparent)]
     Validity(#[from] validity::ValidityError),
     #[cfg(feature = "png")]
     #[error(transparent)]
@@ -188,6 +192,8 @@ impl Failure {
             Self::Statistics(_) => 3,
             Self::Diagnose(error) if error.is_usage() => 2,
             Self::Diagnose(_) => 3,
+            Self::Plan(error) if error.is_usage() => 2,
+            Self::Plan(_) => 3,
             #[cfg(feature = "png")]
             Self::Png(_) => 1,
             Self::Validity(_) | Self::Output(_) | Self::Write { .. } => 1,
@@ -213,6 +219,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
         }
         Task::Diagnose(diagnose) => {
             diagnose.diagnose(&arguments.folders.runs(), out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Plan(plan) => {
+            plan.run(&arguments.folders.runs(), out)?;
             return Ok(ExitCode::SUCCESS);
         }
         Task::Validity(arguments) => {

@@ -76,8 +76,8 @@ pub(crate) enum DiagnoseError {
     NoRuns,
     #[error("{} is no run: neither a folder, nor one below {}", name.display(), runs.display())]
     NoSuchRun { name: PathBuf, runs: PathBuf },
-    #[error("{run} has no question of a kind or conversation called {name} to exclude")]
-    NothingExcluded { name: String, run: String },
+    #[error("no run has a question of a kind or conversation called {0} to exclude")]
+    NothingExcluded(String),
     #[error(transparent)]
     Errata(#[from] ErrataError),
     #[error(transparent)]
@@ -93,7 +93,7 @@ impl DiagnoseError {
             self,
             Self::Unknown(_)
                 | Self::NoRuns
-                | Self::NothingExcluded { .. }
+                | Self::NothingExcluded(_)
                 | Self::Diagnostic(
                     DiagnosticError::Runs { .. }
                         | DiagnosticError::Ambiguous { .. }
@@ -112,17 +112,7 @@ impl Arguments {
         if let Some(folder) = &self.out {
             return write(&report, folder);
         }
-        let text = match self.format.into() {
-            Format::Json => {
-                let text = serde_json::to_string_pretty(&report).map_err(std::io::Error::from)?;
-                format!("{text}\n")
-            }
-            format => sheets(&report, format)
-                .iter()
-                .map(|sheet| sheet.render(format))
-                .collect::<Vec<_>>()
-                .join("\n"),
-        };
+        let text = rendered(&report, self.format.into())?;
         Ok(out.write_all(text.as_bytes())?)
     }
 
@@ -131,19 +121,9 @@ impl Arguments {
         if self.on.is_empty() {
             return Err(DiagnoseError::NoRuns);
         }
-        let read = |name: &PathBuf| {
-            let below = runs.join(name);
-            let folder = [name, &below].into_iter().find(|folder| folder.is_dir());
-            let folder = folder.ok_or_else(|| DiagnoseError::NoSuchRun {
-                name: name.clone(),
-                runs: runs.to_owned(),
-            })?;
-            let mut outputs = Outputs::read(folder).map_err(DiagnosticError::from)?;
-            self.leave_out(&mut outputs)?;
-            Ok(outputs)
-        };
-        let outputs = self.on.iter().map(read);
-        let outputs: Vec<Outputs> = outputs.collect::<Result<_, DiagnoseError>>()?;
+        let outputs = self.on.iter().map(|name| read(name, runs));
+        let mut outputs: Vec<Outputs> = outputs.collect::<Result<_, DiagnoseError>>()?;
+        self.leave_out(&mut outputs)?;
         let settings = Settings {
             judge: self.judge.clone(),
             assessor: self.assessor.clone(),
@@ -170,23 +150,44 @@ impl Arguments {
 
 impl Arguments {
     /// Leaves out questions by kind or conversation.
-    fn leave_out(&self, run: &mut Outputs) -> Result<(), DiagnoseError> {
+    fn leave_out(&self, runs: &mut [Outputs]) -> Result<(), DiagnoseError> {
         let is = |question: &QuestionRecords, name: &str| {
             question.kind == name || question.key.conversation == name
         };
         for name in &self.exclude {
-            if !run.questions.iter().any(|question| is(question, name)) {
-                return Err(DiagnoseError::NothingExcluded {
-                    name: name.clone(),
-                    run: run.manifest.name.clone(),
-                });
+            let mut questions = runs.iter().flat_map(|run| &run.questions);
+            if !questions.any(|question| is(question, name)) {
+                return Err(DiagnoseError::NothingExcluded(name.clone()));
             }
         }
         let excluded =
             |question: &QuestionRecords| self.exclude.iter().any(|name| is(question, name));
-        run.questions.retain(|question| !excluded(question));
+        for run in runs {
+            run.questions.retain(|question| !excluded(question));
+        }
         Ok(())
     }
+}
+
+/// A run by its folder, or by its name below the folder of runs.
+pub(crate) fn read(name: &Path, runs: &Path) -> Result<Outputs, DiagnoseError> {
+    let below = runs.join(name);
+    let folder = [name, &below].into_iter().find(|folder| folder.is_dir());
+    let folder = folder.ok_or_else(|| DiagnoseError::NoSuchRun {
+        name: name.to_owned(),
+        runs: runs.to_owned(),
+    })?;
+    Ok(Outputs::read(folder).map_err(DiagnosticError::from)?)
+}
+
+/// A report as text.
+pub(crate) fn rendered(report: &Report, format: Format) -> Result<String, std::io::Error> {
+    if let Format::Json = format {
+        return Ok(format!("{}\n", serde_json::to_string_pretty(report)?));
+    }
+    let sheets = sheets(report, format);
+    let rendered: Vec<String> = sheets.iter().map(|sheet| sheet.render(format)).collect();
+    Ok(rendered.join("\n"))
 }
 
 fn list() -> Sheet {

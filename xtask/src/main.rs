@@ -4,6 +4,7 @@ mod commands;
 mod diagnose;
 #[cfg(feature = "frames")]
 mod pack;
+mod plan;
 mod reproduce;
 mod validity;
 

@@ -19,6 +19,7 @@
 //! see `docs/add-a-diagnostic.md`.
 
 mod against;
+pub mod audit;
 pub mod budget;
 mod contrasts;
 mod cost;
