@@ -90,10 +90,16 @@ fn machine(run: &Outputs) -> Option<String> {
 
 /// Milliseconds of every search.
 fn searches(run: &Outputs) -> Vec<f64> {
-    let of = |q: &crate::QuestionRecords| match (&q.search, &q.retrieval) {
-        (Some(search), _) => Some(search.milliseconds),
-        (None, Some(retrieval)) => Some(retrieval.milliseconds),
-        (None, None) => None,
+    let of = |q: &crate::QuestionRecords| {
+        let found = match (&q.search, &q.retrieval) {
+            (Some(search), _) => search.milliseconds,
+            (None, Some(retrieval)) => retrieval.milliseconds,
+            (None, None) => return None,
+        };
+        // A selector and a pruner work before the reader does, so they belong to the search.
+        let selected = q.selection.as_ref().map_or(0.0, |s| s.milliseconds);
+        let pruned = q.pruning.as_ref().map_or(0.0, |p| p.milliseconds);
+        Some(found + selected + pruned)
     };
     run.questions.iter().filter_map(of).collect()
 }

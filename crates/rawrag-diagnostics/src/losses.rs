@@ -106,7 +106,7 @@ impl<'a> Stages<'a> {
     /// What became of every gold message of a question, in their order; `None` where the run has
     /// no record of what it found.
     pub fn fates(&self, question: &QuestionRecords, depth: Option<usize>) -> Option<Vec<Fate>> {
-        let all = Shown::of(question, None)?;
+        let all = Shown::before_selection(question)?;
         let seen = Shown::of(question, depth)?;
         let fate = |&gold: &u32| self.fate(question, &all, &seen, gold);
         Some(all.gold.iter().map(fate).collect())
@@ -133,10 +133,10 @@ impl<'a> Stages<'a> {
         // Held by an item that was returned, but not by one that is shown at this depth.
         if holds(all, true) {
             let packed = self.budget && holds(seen, true);
-            return Fate::Lost(if packed {
-                Loss::Cut
-            } else {
-                self.below_the_cut()
+            return Fate::Lost(match (packed, &question.selection) {
+                (true, _) => Loss::Cut,
+                (false, Some(_)) => Loss::Dropped,
+                (false, None) => self.below_the_cut(),
             });
         }
         if untold {

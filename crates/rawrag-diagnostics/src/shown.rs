@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rawrag_records::{Retrieval, SearchOutcome};
+use rawrag_records::{Retrieval, SearchOutcome, SelectionOutcome};
 use rawrag_scoring::Ranking;
 
 use crate::{Outputs, QuestionRecords};
@@ -65,9 +65,25 @@ impl Places<'_> {
 
 impl<'a> Shown<'a> {
     /// The first `depth` items of a question, all of them without a depth; `None` where the run
-    /// neither retrieved nor searched.
+    /// neither retrieved nor searched. Where a selector ordered the shortlist, in its order.
     pub fn of(question: &'a QuestionRecords, depth: Option<usize>) -> Option<Self> {
-        let mut shown = match (&question.search, &question.retrieval) {
+        let mut shown = Self::before_selection(question)?;
+        let selected = question.selection.as_ref().filter(|selection| {
+            question.search.is_none() && selection.outcome == SelectionOutcome::Selected
+        });
+        if let Some(selection) = selected {
+            let order = selection.order.iter();
+            shown.items = order
+                .filter_map(|&at| shown.items.get(at as usize).copied())
+                .collect();
+        }
+        shown.items.truncate(depth.unwrap_or(usize::MAX));
+        Some(shown)
+    }
+
+    /// All items as they were found, before a selector ordered them.
+    pub fn before_selection(question: &'a QuestionRecords) -> Option<Self> {
+        Some(match (&question.search, &question.retrieval) {
             (Some(search), _) => Self {
                 gold: &search.gold_messages,
                 requested: search.requested as usize,
@@ -81,9 +97,7 @@ impl<'a> Shown<'a> {
                 failed: false,
             },
             (None, None) => return None,
-        };
-        shown.items.truncate(depth.unwrap_or(usize::MAX));
-        Some(shown)
+        })
     }
 
     /// The items against the gold messages; `None` where an item's messages are not known.
@@ -136,6 +150,10 @@ pub fn assembled(run: &Outputs, question: &QuestionRecords, depth: Option<usize>
     if let Some(search) = &question.search {
         let all = depth.is_none_or(|depth| depth >= search.returned as usize);
         return all.then_some(search.evidence_tokens);
+    }
+    // What a selector reordered was not counted again.
+    if question.selection.is_some() {
+        return None;
     }
     let retrieval = question.retrieval.as_ref()?;
     let depth = depth.unwrap_or(retrieval.chunks.len());
