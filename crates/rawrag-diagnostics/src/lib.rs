@@ -30,6 +30,7 @@ mod evidence;
 mod failure;
 #[cfg(feature = "frames")]
 pub mod frames;
+mod length;
 mod losses;
 mod mutation;
 mod nano;

@@ -3,8 +3,8 @@ use rawrag_scoring::judge::Policy;
 use rawrag_statistics::{FamilyError, Replication, ResamplingError};
 
 use crate::{
-    Outputs, Report, cost, coverage, depth, evidence, failure, mutation, nano, oracle, path,
-    ranking, selection,
+    Outputs, Report, cost, coverage, depth, evidence, failure, length, mutation, nano, oracle,
+    path, ranking, selection,
 };
 
 /// Every diagnostic.
@@ -20,6 +20,7 @@ pub const DIAGNOSTICS: &[Diagnostic] = &[
     ranking::RANKING,
     selection::SELECTION,
     cost::COST,
+    length::LENGTH,
 ];
 
 /// A named analysis of the records of runs.
