@@ -51,6 +51,9 @@ pub(crate) struct Arguments {
     /// Seed of the resamples.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+    /// Print this table of the report alone.
+    #[arg(long, value_name = "NAME", conflicts_with = "out")]
+    table: Option<String>,
     /// How it is written.
     #[arg(long, value_enum, default_value = "md")]
     format: FormatName,
@@ -76,6 +79,8 @@ pub(crate) enum DiagnoseError {
     NoRuns,
     #[error("{} is no run: neither a folder, nor one below {}", name.display(), runs.display())]
     NoSuchRun { name: PathBuf, runs: PathBuf },
+    #[error("the report has no table {name}; it has {tables}")]
+    NoTable { name: String, tables: String },
     #[error("no run has a question of a kind or conversation called {0} to exclude")]
     NothingExcluded(String),
     #[error(transparent)]
@@ -94,6 +99,7 @@ impl DiagnoseError {
             Self::Unknown(_)
                 | Self::NoRuns
                 | Self::NothingExcluded(_)
+                | Self::NoTable { .. }
                 | Self::Diagnostic(
                     DiagnosticError::Runs { .. }
                         | DiagnosticError::Ambiguous { .. }
@@ -108,7 +114,18 @@ impl Arguments {
         let Some(name) = &self.name else {
             return Ok(out.write_all(list().render(self.format.into()).as_bytes())?);
         };
-        let report = self.report(name, runs)?;
+        let mut report = self.report(name, runs)?;
+        if let Some(wanted) = &self.table {
+            let names: Vec<&str> = report.tables.iter().map(|table| table.name).collect();
+            if !names.contains(&wanted.as_str()) {
+                return Err(DiagnoseError::NoTable {
+                    name: wanted.clone(),
+                    tables: names.join(", "),
+                }
+                .into());
+            }
+            report.tables.retain(|table| table.name == wanted);
+        }
         if let Some(folder) = &self.out {
             return write(&report, folder);
         }

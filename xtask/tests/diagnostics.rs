@@ -35,35 +35,65 @@ fn said(output: &Output) -> (Option<i32>, String) {
 #[test]
 #[cfg(feature = "frames")]
 fn the_walk_through_works_as_written() {
-    let page = fs::read_to_string(root().join("docs/add-a-diagnostic.md")).unwrap();
     let source =
         fs::read_to_string(root().join("crates/rawrag-diagnostics/src/length.rs")).unwrap();
+    assert_eq!(walk("docs/add-a-diagnostic.md", &source), 2);
+}
+
+/// The findings of docs/diagnostics-retrieval.md are what the commands on it print.
+#[test]
+#[cfg(feature = "frames")]
+fn the_findings_are_what_the_commands_print() {
+    assert!(walk("docs/diagnostics-retrieval.md", "") > 8);
+}
+
+/// Runs the commands of a page and compares what they print with the block that follows each; its
+/// Rust has to stand in `source`. With `RAWRAG_WRITE_DOCS` set, writes what they print into the page
+/// instead. Returns the number of commands.
+#[cfg(feature = "frames")]
+fn walk(page: &str, source: &str) -> usize {
+    let path = root().join(page);
+    let page = fs::read_to_string(&path).unwrap();
     let copy = copied();
     let mut printed = String::new();
     let mut commands = 0;
+    let mut written = Vec::new();
     for (at, part) in page.split("```").enumerate() {
-        if at % 2 == 0 {
-            continue;
-        }
-        let (language, body) = part.split_once('\n').unwrap();
-        match language {
-            "rust" => assert!(source.contains(body.trim_end()), "{body}"),
-            "sh" => {
-                let line = body.trim().strip_prefix("cargo xtask ").unwrap();
-                let mut arguments: Vec<&str> = line.split(' ').collect();
-                if arguments[0] == "new" {
-                    arguments.extend(["--root", copy.path().to_str().unwrap()]);
+        let mut part = part.to_owned();
+        if at % 2 == 1 {
+            let (language, body) = part.split_once('\n').unwrap();
+            match language {
+                "rust" => assert!(source.contains(body.trim_end()), "{body}"),
+                "sh" => {
+                    let line = body.trim().replace(" \\\n    ", " ");
+                    let line = line.strip_prefix("cargo xtask ").unwrap();
+                    let mut arguments: Vec<&str> = line.split(' ').collect();
+                    if arguments[0] == "new" {
+                        arguments.extend(["--root", copy.path().to_str().unwrap()]);
+                    }
+                    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+                        .env("CARGO_MANIFEST_DIR", root().join("xtask"))
+                        .current_dir(root())
+                        .args(&arguments)
+                        .output()
+                        .unwrap();
+                    assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+                    printed = text(&output.stdout);
+                    commands += 1;
                 }
-                let output = xtask(&arguments);
-                assert!(output.status.success(), "{}", text(&output.stderr));
-                printed = text(&output.stdout);
-                commands += 1;
+                "text" if std::env::var_os("RAWRAG_WRITE_DOCS").is_some() => {
+                    part = format!("text\n{printed}");
+                }
+                "text" => assert_eq!(printed, body),
+                other => panic!("a block of {other}"),
             }
-            "text" => assert_eq!(printed, body),
-            other => panic!("a block of {other}"),
         }
+        written.push(part);
     }
-    assert_eq!(commands, 2);
+    if std::env::var_os("RAWRAG_WRITE_DOCS").is_some() {
+        fs::write(path, written.join("```")).unwrap();
+    }
+    commands
 }
 
 /// The two files that the skeleton edits, in a workspace of nothing else.
