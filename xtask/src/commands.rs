@@ -2,7 +2,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::{audit, diagnose, export, plan, reproduce, skeleton, validity};
+use crate::{audit, density, diagnose, export, plan, reproduce, skeleton, validity};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rawrag_import::command::CommandError;
 use rawrag_paper::claims::{self, Judged, Statements};
@@ -44,6 +44,8 @@ enum Task {
     Diagnose(Box<diagnose::Arguments>),
     /// Judge and human on the same answers, and two systems under the human's grades.
     Audit(audit::Arguments),
+    /// How much of the sessions that hold the answer is the answer, from a benchmark's file.
+    Density(density::Arguments),
     /// A run's records as CSV and Parquet, a file a kind.
     Export(export::Arguments),
     /// The columns of every kind of record: what docs/records.md holds.
@@ -161,6 +163,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Skeleton(#[from] skeleton::SkeletonError),
     #[error(transparent)]
+    Corpus(#[from] rawrag_corpus::LoadError),
+    #[error(transparent)]
     Audit(#[from] rawrag_diagnostics::audit::AuditError),
     #[error(transparent)]
     Validity(#[from] validity::ValidityError),
@@ -205,7 +209,7 @@ impl Failure {
             Self::Plan(error) if error.is_usage() => 2,
             Self::Plan(_) => 3,
             Self::Skeleton(error) if error.is_usage() => 2,
-            Self::Skeleton(_) | Self::Audit(_) => 3,
+            Self::Skeleton(_) | Self::Audit(_) | Self::Corpus(_) => 3,
             #[cfg(feature = "png")]
             Self::Png(_) => 1,
             Self::Validity(_) | Self::Output(_) | Self::Write { .. } => 1,
@@ -234,6 +238,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
             return Ok(ExitCode::SUCCESS);
         }
         Task::Audit(arguments) => {
+            arguments.report(out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Density(arguments) => {
             arguments.report(out)?;
             return Ok(ExitCode::SUCCESS);
         }

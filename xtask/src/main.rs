@@ -2,6 +2,7 @@
 
 mod audit;
 mod commands;
+mod density;
 mod diagnose;
 mod export;
 #[cfg(feature = "frames")]

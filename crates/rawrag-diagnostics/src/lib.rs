@@ -24,6 +24,7 @@ pub mod budget;
 mod contrasts;
 mod cost;
 mod coverage;
+pub mod density;
 mod depth;
 mod errata;
 mod evidence;
