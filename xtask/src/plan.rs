@@ -43,8 +43,8 @@ struct Report {
     /// The plan's TOML file.
     plan: PathBuf,
     /// A system of the plan and its run, `jev=turns-jev-k6`; one for each system.
-    #[arg(long, value_name = "SYSTEM=RUN", num_args = 1.., group = "data")]
-    runs: Vec<String>,
+    #[arg(long, value_name = "SYSTEM=RUN", group = "data")]
+    system: Vec<String>,
     /// A table of labels with a column a system, named as in the plan.
     #[arg(long, value_name = "FILE", group = "data")]
     labels: Option<PathBuf>,
@@ -111,7 +111,7 @@ pub(crate) enum PlanFailure {
     },
     #[error("{}: expected `sha256 day`", .0.display())]
     Seal(PathBuf),
-    #[error("name the data: --runs, --labels or --counts")]
+    #[error("name the data: --system, --labels or --counts")]
     NoData,
     #[error("`{0}` is no SYSTEM=RUN")]
     NoPair(String),
@@ -305,7 +305,7 @@ impl Report {
                          shown.";
             return Ok((self.of_labels(plan, file)?, about.to_owned()));
         }
-        if self.runs.is_empty() {
+        if self.system.is_empty() {
             return Err(PlanFailure::NoData);
         }
         let counts = self.of_runs(plan, seal, runs)?;
@@ -317,7 +317,7 @@ impl Report {
 
     fn of_runs(&self, plan: &Plan, seal: &Seal, runs: &Path) -> Result<Vec<Counts>, PlanFailure> {
         let mut systems = Vec::new();
-        for pair in &self.runs {
+        for pair in &self.system {
             let (system, run) = pair
                 .split_once('=')
                 .ok_or_else(|| PlanFailure::NoPair(pair.clone()))?;

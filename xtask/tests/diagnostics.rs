@@ -233,7 +233,11 @@ fn a_plan_frozen_after_its_runs_is_refused() {
     .unwrap();
     assert!(xtask(&["plan", "freeze", path]).status.success());
     let runs = ["a=imported-mirix", "b=imported-mirix-langmem"];
-    let report = || xtask(&["plan", "report", path, "--runs", runs[0], runs[1]]);
+    let report = || {
+        xtask(&[
+            "plan", "report", path, "--system", runs[0], "--system", runs[1],
+        ])
+    };
     let seal = folder.path().join("plan.toml.frozen");
     let digest = fs::read_to_string(&seal).unwrap();
     let digest = digest.split(' ').next().unwrap();
@@ -268,7 +272,7 @@ fn a_run_is_exported_whole() {
     let to = folder.path().to_str().unwrap();
     let output = xtask(&["export", "quickstart", "--out", to]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout), "histories: 1\nretrievals: 84\n");
+    assert_eq!(text(&output.stdout), "histories: 2\nretrievals: 84\n");
     let csv = fs::read_to_string(folder.path().join("retrievals.csv")).unwrap();
     assert_eq!(csv.lines().count(), 85);
     assert!(csv.starts_with("benchmark,source,conversation,question,phase,kind,gold_messages"));
@@ -286,4 +290,27 @@ fn wrong_names_are_wrong_usage() {
     assert_eq!(code(&["diagnose", "evidence"]), Some(2));
     assert_eq!(code(&["diagnose", "evidence", "no such run"]), Some(3));
     assert_eq!(code(&["plan", "report", "no such plan"]), Some(3));
+}
+
+/// Nano-Memory's Figure 3c counts 29,705 turns in gold sessions: pairs of messages, over all five
+/// categories, of references that are one message and nothing else. Of its 18,360 turns without
+/// overlap no common definition of a token is given; two of ours stand on either side of it.
+#[test]
+fn the_turns_of_gold_sessions_are_as_many_as_published() {
+    let shared = std::env::var_os("RAWRAG_SHARED").map(PathBuf::from);
+    let file = shared.map(|shared| shared.join("data/locomo/locomo10.json"));
+    let Some(file) = file.filter(|file| file.exists()) else {
+        println!("skipped: RAWRAG_SHARED names no folder with LoCoMo");
+        return;
+    };
+    let output = xtask(&["density", file.to_str().unwrap(), "--format", "csv"]);
+    let printed = text(&output.stdout);
+    let rows: Vec<&str> = printed
+        .lines()
+        .filter(|line| line.contains("lures"))
+        .collect();
+    assert!(
+        rows[0].contains(",words,29705,16983,") && rows[1].contains(",stems,29705,20455,"),
+        "{printed}"
+    );
 }
