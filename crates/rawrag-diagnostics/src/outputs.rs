@@ -154,6 +154,35 @@ impl Outputs {
         Ok(Self::of(run.manifest().clone(), records))
     }
 
+    /// Records of a run that nobody made, for examples and tests: its manifest says so.
+    pub fn made(name: &str, records: Complete) -> Self {
+        let manifest = Manifest {
+            schema: rawrag_records::SCHEMA_VERSION,
+            name: name.to_owned(),
+            system: rawrag_records::System {
+                name: name.to_owned(),
+                version: "made for a test".to_owned(),
+            },
+            benchmark: "own".to_owned(),
+            data: rawrag_records::Data {
+                sha256: String::new(),
+                release: None,
+            },
+            expected: rawrag_records::Expected::of(&[]),
+            settings: serde_json::json!({}),
+            models: BTreeMap::new(),
+            prompts: BTreeMap::new(),
+            seed: 0,
+            code: rawrag_records::Code {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                sources: String::new(),
+            },
+            machine: rawrag_records::Machine::default(),
+            started: "1970-01-01T00:00:00Z".to_owned(),
+        };
+        Self::of(manifest, records)
+    }
+
     /// The outputs of a run whose records were read before.
     pub fn of(manifest: Manifest, records: Complete) -> Self {
         let Complete {
