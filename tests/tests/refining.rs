@@ -140,6 +140,8 @@ fn decisions_choose_what_is_read_and_are_asked_once() {
     let folder = tempfile::tempdir().unwrap();
     let (decisions, requests) = serve_decisions();
     let script = serve_script();
+    let key = folder.path().join("key");
+    fs::write(&key, "a-key-of-this-test").unwrap();
     let experiment = experiment(
         folder.path(),
         5,
@@ -147,7 +149,7 @@ fn decisions_choose_what_is_read_and_are_asked_once() {
             r#"
 [selector]
 by = "decision"
-service = {{ provider = "systemone", address = "http://{decisions}/v1/systemone" }}
+service = {{ provider = "systemone", address = "http://{decisions}/v1/systemone", key_file = {key:?} }}
 model = "decider"
 k = 2
 floor = 3
