@@ -42,6 +42,8 @@ pub mod cli;
 pub mod evidence;
 pub mod experiment;
 #[cfg(feature = "remote")]
+mod extracting;
+#[cfg(feature = "remote")]
 pub mod judging;
 pub mod memory;
 pub mod pipeline;
