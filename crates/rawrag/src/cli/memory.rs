@@ -60,6 +60,11 @@ pub(super) fn ready(
     }
 }
 
+/// The name under which a script of replies is served.
+const SCRIPTED: &str = "scripted";
+
+const SCRIPT: &str = "its chat model is scripted: nothing here measures what the system extracts";
+
 /// What a complete run of a memory system found, and what it did.
 pub(super) fn summarise(
     out: &mut impl Write,
