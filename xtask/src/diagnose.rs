@@ -4,12 +4,13 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rawrag_diagnostics::{
     DIAGNOSTICS, DiagnosticError, Input, Outputs, Report, Settings, Table, Unit, UnknownDiagnostic,
     diagnostic,
 };
 use rawrag_paper::{Column, Format, Line, Sheet};
+use rawrag_scoring::judge::Policy;
 use rawrag_statistics::Replication;
 
 use crate::commands::{Failure, FormatName};
@@ -27,6 +28,9 @@ pub(crate) struct Arguments {
     /// The assessor whose assessments count, where runs have several.
     #[arg(long, value_name = "NAME")]
     assessor: Option<String>,
+    /// What unparsed and failed grades and assessments count for.
+    #[arg(long, value_enum, default_value = "wrong")]
+    ungraded: Ungraded,
     /// Resamples of every interval and test.
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     replicates: usize,
@@ -39,6 +43,14 @@ pub(crate) struct Arguments {
     /// Write every table to this folder as Markdown, CSV and Parquet instead.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Ungraded {
+    /// They are wrong, as in the papers.
+    Wrong,
+    /// They are left out.
+    Exclude,
 }
 
 /// Why nothing was diagnosed.
@@ -112,6 +124,10 @@ impl Arguments {
         let settings = Settings {
             judge: self.judge.clone(),
             assessor: self.assessor.clone(),
+            ungraded: match self.ungraded {
+                Ungraded::Wrong => Policy::CountWrong,
+                Ungraded::Exclude => Policy::Exclude,
+            },
             replication: Replication {
                 replicates: self.replicates,
                 seed: self.seed,

@@ -111,6 +111,11 @@ impl Errata {
         }
     }
 
+    /// The same by a question's id alone, for records of LoCoMo.
+    pub fn reason(&self, id: &QuestionId) -> Option<Reason> {
+        self.0.get(id).map(|erratum| erratum.reason)
+    }
+
     /// How many questions it names.
     pub fn len(&self) -> usize {
         self.0.len()

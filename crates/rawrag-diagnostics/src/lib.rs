@@ -18,10 +18,15 @@
 //! Nothing here runs a model, a search or a judge, and nothing changes a record. To add an analysis,
 //! see `docs/add-a-diagnostic.md`.
 
+mod contrasts;
+mod coverage;
 #[cfg(feature = "frames")]
 pub mod frames;
 mod mutation;
+pub mod oracle;
 mod outputs;
+mod path;
+pub mod questions;
 mod registry;
 mod report;
 

@@ -46,7 +46,7 @@ pub struct Outputs {
     pub exports: Vec<StoredObject>,
     /// What it decided about writes, ordered by conversation and number.
     pub decisions: Vec<WriteDecision>,
-    /// What it says that it used, ordered by conversation.
+    /// What its own models used, ordered by conversation.
     pub consumptions: Vec<Consumption>,
     /// Every attempt at a call to a service, in order.
     pub usage: Vec<Usage>,

@@ -1,10 +1,16 @@
 use rawrag_records::RecordError;
-use rawrag_statistics::Replication;
+use rawrag_scoring::judge::Policy;
+use rawrag_statistics::{FamilyError, Replication, ResamplingError};
 
-use crate::{Outputs, Report, mutation};
+use crate::{Outputs, Report, coverage, mutation, oracle, path};
 
 /// Every diagnostic.
-pub const DIAGNOSTICS: &[Diagnostic] = &[mutation::MUTATION];
+pub const DIAGNOSTICS: &[Diagnostic] = &[
+    coverage::COVERAGE,
+    path::PATH,
+    oracle::ORACLE,
+    mutation::MUTATION,
+];
 
 /// A named analysis of the records of runs.
 #[derive(Debug)]
@@ -55,6 +61,8 @@ pub struct Settings {
     pub judge: Option<String>,
     /// The assessor whose assessments count, where runs have several.
     pub assessor: Option<String>,
+    /// What unparsed and failed judgments and assessments count for.
+    pub ungraded: Policy,
     /// Resamples and their seed.
     pub replication: Replication,
     /// Confidence of intervals, between 0 and 1.
@@ -133,6 +141,12 @@ pub enum DiagnosticError {
     /// A statistic cannot be computed.
     #[error("{0}")]
     Statistic(String),
+    /// Questions cannot be resampled.
+    #[error(transparent)]
+    Resampling(#[from] ResamplingError),
+    /// Tests make no family.
+    #[error(transparent)]
+    Family(#[from] FamilyError),
 }
 
 /// A name that no diagnostic has.
@@ -232,6 +246,7 @@ impl Default for Settings {
         Self {
             judge: None,
             assessor: None,
+            ungraded: Policy::CountWrong,
             replication: Replication {
                 replicates: 20_000,
                 seed: 0,

@@ -16,6 +16,7 @@ pub(crate) const BUILTIN: &[(&str, &str)] = embedded![
     "extract-atomic-facts",
     "extract-graph-links",
     "extract-raw-summary",
+    "judge-beam-nugget",
     "judge-locomo",
     "judge-longmemeval-abstention",
     "judge-longmemeval-fact",

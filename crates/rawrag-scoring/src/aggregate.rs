@@ -569,43 +569,9 @@ pub fn memoryagentbench<'a>(
     repetitions: u32,
     policy: Policy,
 ) -> Result<MemoryAgentBench, AggregateError> {
-    let rules = Rules {
-        repetitions,
-        combine: Combine::Mean,
-        policy,
-    };
+    let rules = averaged(repetitions, policy);
     let judged = Judged::complete(expected, rows, rules)?;
-    let mut sources: BTreeMap<Source, (MarkCell, Vec<f64>)> = BTreeMap::new();
-    for question in expected {
-        let (cell, scores) = sources.entry(question.group).or_default();
-        cell.questions += 1;
-        let mut counting = Vec::new();
-        for &mark in judged.outcomes(question.key) {
-            match mark {
-                Mark::Score(score) if (0.0..=1.0).contains(&score) => counting.push(score),
-                Mark::Score(score) => {
-                    let key = question.key.to_owned();
-                    return Err(AggregateError::NoScore { key, score });
-                }
-                Mark::Unparsed => cell.unparsed += 1,
-                Mark::Failed => cell.failed += 1,
-            }
-            if !matches!(mark, Mark::Score(_)) && policy == Policy::CountWrong {
-                counting.push(0.0);
-            }
-        }
-        if !counting.is_empty() {
-            cell.counted += 1;
-            scores.push(mean(&counting));
-        }
-    }
-    let sources: BTreeMap<Source, MarkCell> = sources
-        .into_iter()
-        .map(|(source, (mut cell, scores))| {
-            cell.score = (!scores.is_empty()).then(|| mean(&scores));
-            (source, cell)
-        })
-        .collect();
+    let sources = judged.marks(|source| Some(*source))?;
     let score = |source: &Source| sources.get(source)?.score;
     let capabilities = Capability::ALL
         .iter()
@@ -617,6 +583,68 @@ pub fn memoryagentbench<'a>(
         capabilities,
         sources,
     })
+}
+
+/// The marks of groups of questions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Marked<G> {
+    /// All questions, each alike.
+    pub overall: MarkCell,
+    /// Each group that has questions.
+    pub groups: BTreeMap<G, MarkCell>,
+}
+
+/// Questions that are marked rather than judged right or wrong (a lexical metric; BEAM's rubrics):
+/// all of them and each group, every question alike.
+///
+/// # Errors
+/// When the marks are not those expected, or a score does not lie in \[0, 1\].
+pub fn marked<'a, G: Ord + Clone>(
+    expected: &[Expected<'a, G>],
+    rows: impl IntoIterator<Item = Row<'a, Mark>>,
+    repetitions: u32,
+    policy: Policy,
+) -> Result<Marked<G>, AggregateError> {
+    let judged = Judged::complete(expected, rows, averaged(repetitions, policy))?;
+    let mut overall = judged.marks(|_| Some(()))?;
+    Ok(Marked {
+        overall: overall.remove(&()).unwrap_or_default(),
+        groups: judged.marks(|group| Some(group.clone()))?,
+    })
+}
+
+/// The judgments of groups of questions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgments<G> {
+    /// All questions, each alike.
+    pub overall: Cell,
+    /// Each group that has questions.
+    pub groups: BTreeMap<G, Cell>,
+}
+
+/// Questions of a benchmark without weights of its own: all of them and each group, every question
+/// alike.
+///
+/// # Errors
+/// When the judgments are not those expected.
+pub fn grouped<'a, G: Ord + Clone>(
+    expected: &[Expected<'a, G>],
+    rows: impl IntoIterator<Item = Row<'a>>,
+    rules: Rules,
+) -> Result<Judgments<G>, AggregateError> {
+    let judged = Judged::complete(expected, rows, rules)?;
+    Ok(Judgments {
+        overall: judged.cell(|_| true),
+        groups: judged.cells(|group| Some(group.clone())),
+    })
+}
+
+fn averaged(repetitions: u32, policy: Policy) -> Rules {
+    Rules {
+        repetitions,
+        combine: Combine::Mean,
+        policy,
+    }
 }
 
 fn capability_score(capability: Capability, score: impl Fn(&Source) -> Option<f64>) -> Option<f64> {
@@ -734,6 +762,47 @@ fn first_missing<G, T>(
         missing: 1 + missing.count(),
         expected: expected.len() * repetitions as usize,
     })
+}
+
+impl<'a, G> Judged<'_, 'a, G, Mark> {
+    /// The marks of the questions by their groups; those without one are left out.
+    fn marks<K: Ord>(
+        &self,
+        group: impl Fn(&G) -> Option<K>,
+    ) -> Result<BTreeMap<K, MarkCell>, AggregateError> {
+        let mut groups: BTreeMap<K, (MarkCell, Vec<f64>)> = BTreeMap::new();
+        for question in self.expected {
+            let Some(key) = group(&question.group) else {
+                continue;
+            };
+            let (cell, scores) = groups.entry(key).or_default();
+            cell.questions += 1;
+            let mut counting = Vec::new();
+            for &mark in self.outcomes(question.key) {
+                match mark {
+                    Mark::Score(score) if (0.0..=1.0).contains(&score) => counting.push(score),
+                    Mark::Score(score) => {
+                        let key = question.key.to_owned();
+                        return Err(AggregateError::NoScore { key, score });
+                    }
+                    Mark::Unparsed => cell.unparsed += 1,
+                    Mark::Failed => cell.failed += 1,
+                }
+                if !matches!(mark, Mark::Score(_)) && self.rules.policy == Policy::CountWrong {
+                    counting.push(0.0);
+                }
+            }
+            if !counting.is_empty() {
+                cell.counted += 1;
+                scores.push(mean(&counting));
+            }
+        }
+        let cells = groups.into_iter().map(|(key, (mut cell, scores))| {
+            cell.score = (!scores.is_empty()).then(|| mean(&scores));
+            (key, cell)
+        });
+        Ok(cells.collect())
+    }
 }
 
 impl<'a, G> Judged<'_, 'a, G, Outcome> {

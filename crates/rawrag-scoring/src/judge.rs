@@ -16,6 +16,7 @@
 //! assert_eq!(LOCOMO.grade(Reply::Whole(reply)), Outcome::Unparsed(Unparsed::Malformed));
 //! ```
 
+use crate::aggregate::MemeTask;
 use crate::reply::{self, Object};
 
 /// What a judge made of an answer.
@@ -195,6 +196,19 @@ impl Judge {
             combine: Combine::Mean,
         })
     }
+
+    /// The judge of a MEME question. Before the change, and for exact recall, one value is asked
+    /// for, except that aggregation and tracking always ask for several.
+    pub fn meme(task: MemeTask, after: bool) -> Self {
+        match (task, after) {
+            (MemeTask::Aggregation, _) => MEME_AGGREGATION,
+            (MemeTask::Tracking, _) => MEME_TRACKING,
+            (MemeTask::Deletion, true) => MEME_DELETION,
+            (MemeTask::Cascade, true) => MEME_CASCADE,
+            (MemeTask::Absence, true) => MEME_ABSENCE,
+            _ => MEME_VALUE,
+        }
+    }
 }
 
 /// LoCoMo: three judgments an answer, their mean (Raw-RAG, Appendix G.3).
@@ -347,6 +361,32 @@ pub fn audit(reply: Reply<'_>) -> Result<Audit, Ungraded> {
         linked: object.truth("linked")?,
     })
 }
+
+/// The prompt that grades a reply by one point of a rubric (BEAM).
+pub const NUGGET: &str = "judge-beam-nugget";
+
+/// Reads the reply to `judge-beam-nugget`: how far one point of a rubric is met, 0, 0.5 or 1. A
+/// reply's score is the mean over the points.
+///
+/// BEAM's own program cuts 0.5 down to 0 for every type of question but event ordering; here it
+/// counts as what its prompt says it is.
+///
+/// # Errors
+/// When `score` is not there or none of the three, or there is no reply.
+pub fn nugget(reply: Reply<'_>) -> Result<f64, Ungraded> {
+    let object = counts(reply, "score")?;
+    match object.get("score")?.as_f64() {
+        Some(score) if [0.0, 0.5, 1.0].contains(&score) => Ok(score),
+        _ => Err(Unparsed::OtherLabel.into()),
+    }
+}
+
+/// The prompts of a summary's three counts, in the order of [`Summary::read`].
+pub const SUMMARY: [&str; 3] = [
+    "judge-summary-fluency",
+    "judge-summary-recall",
+    "judge-summary-precision",
+];
 
 /// The three counts that MemoryAgentBench scores a summary by (InfBench).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

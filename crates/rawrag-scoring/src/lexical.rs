@@ -17,8 +17,8 @@ pub use bert::{BertScore, WordVectors, bert_score};
 pub use bleu::{Smoothing, bleu};
 pub use f1::{locomo_f1, multi_answer_f1, set_f1, stemmed_f1};
 pub use matching::{
-    after_prefix, choice_letter, exact_match, label_number, listed_in_order, recommendation_recall,
-    substring_match,
+    after_prefix, choice_letter, exact_match, label_number, listed_in_order, listed_titles,
+    recommendation_recall, substring_match,
 };
 pub use porter::stem;
 pub use rouge::{Rouge, rouge_l, rouge_n, rouge_tokens};

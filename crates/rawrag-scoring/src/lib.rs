@@ -21,6 +21,7 @@ pub mod judge;
 pub mod lexical;
 mod ranking;
 mod reply;
+pub mod sources;
 pub mod sufficiency;
 
 pub use ranking::Ranking;

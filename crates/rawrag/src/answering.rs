@@ -7,17 +7,19 @@
 use std::path::Path;
 use std::time::Instant;
 
-use rawrag_corpus::{Benchmark, Entry, Format, LoadError, Question};
+use rawrag_corpus::{Benchmark, Entry, Format, LoadError, Question, synthetic};
 use rawrag_models::prices::Planned;
 use rawrag_models::remote::{ChatModel, ChatOutcome, ChatReply, ChatRequest, RemoteError};
 use rawrag_prompts::PromptSet;
-use rawrag_records::{Answer, AnswerOutcome, Key, Record, Run};
+use rawrag_records::{Answer, AnswerOutcome, Appender, Key, Record, Run};
 
 use crate::evidence::Evidence;
 use crate::experiment::{AnswerPart, Experiment, Reader};
+use crate::judging::AT_ONCE;
 use crate::pipeline::{PipelineError, key};
 use crate::services::{
-    Failures, Services, Stages, Step, drive, input_tokens, is_of_this_call, narrow, request, time,
+    Failures, PATTERN, Services, Stages, Step, drive, input_tokens, is_of_this_call, narrow,
+    request, time,
 };
 
 /// What [`run`] and [`crate::judging::run`] work on.
@@ -45,7 +47,9 @@ pub fn run(
     mut progress: impl FnMut(Step),
 ) -> Result<(), PipelineError> {
     let begun = Instant::now();
-    let reader = work.stages.reader;
+    let Some(reader) = work.stages.reader else {
+        return Ok(());
+    };
     let (mut answers, held) = work.run.appender::<Answer>()?;
     let on_record = held.len();
     let total = work.run.manifest().expected.questions * reader.repetitions as usize;
@@ -57,7 +61,13 @@ pub fn run(
     if on_record == total {
         return Ok(());
     }
-    let client = services.reader(work.stages)?;
+    let Some(client) = services.reader(work.stages)? else {
+        let held: Vec<String> = held.iter().map(Record::identity).collect();
+        let recorded = read_by_pattern(work, reader, &held, &mut answers, &mut progress)?;
+        time(work.run, "answering", recorded, begun)?;
+        work.run.require_complete(&work.run.read::<Answer>()?)?;
+        return Ok(());
+    };
     let attempts = reader.attempts;
     let ask = move |job: Job| {
         let client = client.clone();
@@ -77,7 +87,11 @@ pub fn run(
     let stage = drive(
         reader.concurrency,
         services,
-        |send| due(work, &held, send),
+        |send| {
+            due(work, reader, &held, &mut |due| {
+                Ok(send(due.job(work.stages, reader)?))
+            })
+        },
         ask,
         |(mut answer, reply, milliseconds)| {
             answer.milliseconds = reply.is_some().then_some(milliseconds);
@@ -116,11 +130,15 @@ pub fn run(
     Ok(())
 }
 
-/// The calls that [`run`] would make, were none of their replies kept.
+/// The calls that [`run`] would make, were none of their replies kept; `None` where no model
+/// answers.
 ///
 /// # Errors
 /// As [`run`], without those of services.
-pub fn plan(work: &Work<'_>) -> Result<Planned, PipelineError> {
+pub fn plan(work: &Work<'_>) -> Result<Option<Planned>, PipelineError> {
+    let Some((reader, called)) = work.stages.reader.and_then(|r| Some((r, r.called()?))) else {
+        return Ok(None);
+    };
     let held: Vec<String> = work
         .run
         .read::<Answer>()?
@@ -128,20 +146,87 @@ pub fn plan(work: &Work<'_>) -> Result<Planned, PipelineError> {
         .map(Record::identity)
         .collect();
     let (mut calls, mut input) = (0, 0);
-    due(work, &held, &mut |job| {
-        if let Some(request) = &job.request {
+    due(work, reader, &held, &mut |due| {
+        if let Some(request) = &due.job(work.stages, reader)?.request {
             calls += 1;
             input += input_tokens(request);
         }
-        true
+        Ok(true)
     })?;
-    Ok(Planned {
-        model: work.stages.reader.model.clone(),
+    Ok(Some(Planned {
+        model: called.model.to_owned(),
         calls,
         input,
-        max_output: work.stages.reader.max_output.into(),
+        max_output: reader.max_output.into(),
         searches: 0,
-    })
+    }))
+}
+
+/// Answers by the reader of synthetic histories; how many answers are new.
+fn read_by_pattern(
+    work: &Work<'_>,
+    reader: &Reader,
+    held: &[String],
+    answers: &mut Appender<Answer>,
+    progress: &mut dyn FnMut(Step),
+) -> Result<usize, PipelineError> {
+    let pattern = reader.pattern.unwrap_or_default();
+    let Some(by) = synthetic::Reader::new(pattern.seed, pattern.error_rate) else {
+        return Ok(0);
+    };
+    let (mut read, mut recorded) = (Vec::new(), 0);
+    let mut keep = |read: &mut Vec<Answer>| {
+        recorded += read.len();
+        read.iter().for_each(|answer: &Answer| {
+            progress(Step::One {
+                failed: answer.error.is_some(),
+            })
+        });
+        answers.append_all(&std::mem::take(read))
+    };
+    due(work, reader, held, &mut |due| {
+        let mut answer = due.answer;
+        match due.evidence {
+            Ok(evidence) => {
+                let text = by.answer(evidence, due.question).to_string();
+                answer.outcome = AnswerOutcome::Answered;
+                answer.words = Some(text.split_whitespace().count() as u32);
+                answer.text = Some(text);
+                answer.model = Some(PATTERN.to_owned());
+            }
+            Err(reason) => answer.error = Some(reason.to_owned()),
+        }
+        read.push(answer);
+        if read.len() == AT_ONCE {
+            keep(&mut read)?;
+        }
+        Ok(true)
+    })?;
+    keep(&mut read)?;
+    Ok(recorded)
+}
+
+/// A question that is to be answered.
+struct Due<'a> {
+    question: &'a Question,
+    /// What the reader sees, or why there is nothing to see.
+    evidence: Result<&'a str, &'a str>,
+    /// The answer without what the reader decides.
+    answer: Answer,
+}
+
+impl Due<'_> {
+    fn job(self, stages: &Stages<'_>, reader: &Reader) -> Result<Job, PipelineError> {
+        match self.evidence {
+            Ok(evidence) => job(stages, reader, self.question, evidence, self.answer),
+            Err(reason) => {
+                let mut answer = self.answer;
+                answer.error = Some(reason.to_owned());
+                let request = None;
+                Ok(Job { answer, request })
+            }
+        }
+    }
 }
 
 struct Job {
@@ -184,19 +269,20 @@ pub(crate) fn conversations(
     }
 }
 
-/// Gives out what has no answer on record.
+/// Visits what has no answer on record, until `visit` says that nobody asks.
 fn due(
     work: &Work<'_>,
+    reader: &Reader,
     held: &[String],
-    send: &mut dyn FnMut(Job) -> bool,
+    visit: &mut dyn FnMut(Due<'_>) -> Result<bool, PipelineError>,
 ) -> Result<(), PipelineError> {
     let held: std::collections::HashSet<&str> = held.iter().map(String::as_str).collect();
     let mut evidence = Evidence::of(work.run)?;
     conversations(work.data, |entry| {
         for question in &entry.questions {
             let mut read = None;
-            for repetition in 0..work.stages.reader.repetitions {
-                let mut answer = unanswered(question, repetition);
+            for repetition in 0..reader.repetitions {
+                let answer = unanswered(question, repetition);
                 if held.contains(answer.identity().as_str()) {
                     continue;
                 }
@@ -204,15 +290,12 @@ fn due(
                     read = evidence.text(work.experiment, entry, question)?;
                 }
                 let Some(text) = &read else { break };
-                let job = match text {
-                    Ok(text) => job(work.stages, question, text, answer)?,
-                    Err(reason) => {
-                        answer.error = Some(reason.clone());
-                        let request = None;
-                        Job { answer, request }
-                    }
+                let due = Due {
+                    question,
+                    evidence: text.as_deref().map_err(String::as_str),
+                    answer,
                 };
-                if !send(job) {
+                if !visit(due)? {
                     return Ok(false);
                 }
             }
@@ -223,11 +306,11 @@ fn due(
 
 fn job(
     stages: &Stages<'_>,
+    reader: &Reader,
     question: &Question,
     evidence: &str,
     mut answer: Answer,
 ) -> Result<Job, PipelineError> {
-    let reader = stages.reader;
     let template = stages
         .prompts
         .template(reader_template(reader, question.benchmark))?;
@@ -337,6 +420,9 @@ pub(crate) fn templates(
     reader: &Reader,
     question: &Question,
 ) -> Result<Vec<String>, PipelineError> {
+    if reader.pattern.is_some() {
+        return Ok(Vec::new());
+    }
     let template = reader_template(reader, question.benchmark);
     let mut templates = vec![template.to_owned()];
     if states_date(reader, question) {

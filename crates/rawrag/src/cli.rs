@@ -10,7 +10,10 @@ mod failure;
 mod history;
 mod memory;
 mod models;
+#[cfg(feature = "remote")]
+mod oracle;
 mod runs;
+mod score;
 #[cfg(feature = "remote")]
 mod stages;
 #[cfg(unix)]
@@ -109,6 +112,12 @@ enum Command {
         #[command(flatten)]
         calls: stages::Calls,
     },
+    /// Score a run as its benchmark does, beside what no memory would score
+    Score(score::Asked),
+    /// Choose evidence knowing what is asked for, from a run's store or from the source, and have it
+    /// answered and graded as that run was
+    #[cfg(feature = "remote")]
+    Oracle(Box<oracle::Arguments>),
     /// List the runs in a folder
     Runs {
         /// The folder
@@ -179,7 +188,7 @@ enum Command {
     /// Set up, check and run other memory systems
     #[cfg(unix)]
     #[command(subcommand)]
-    System(system::Command),
+    System(Box<system::Command>),
     /// Look after a cache of services' replies
     #[cfg(feature = "remote")]
     #[command(subcommand)]
@@ -228,6 +237,9 @@ impl Arguments {
             Command::Failures { run } => stages::failures(&run),
             #[cfg(feature = "remote")]
             Command::Rejudge { run, judge, calls } => stages::rejudge(&run, &judge, &calls),
+            Command::Score(asked) => score::score(&asked),
+            #[cfg(feature = "remote")]
+            Command::Oracle(arguments) => oracle::run(&arguments),
             Command::Runs { folder } => runs::list(&folder),
             Command::Show {
                 run,
@@ -267,7 +279,7 @@ impl Arguments {
             Command::Data(command) => data::run(&weights, command),
             Command::Models(command) => models::run(&weights, command),
             #[cfg(unix)]
-            Command::System(command) => system::run(&weights, command),
+            Command::System(command) => system::run(&weights, *command),
             #[cfg(feature = "remote")]
             Command::Cache(command) => cache::run(command),
         }

@@ -11,7 +11,10 @@ mod memory;
 mod services;
 pub use memory::{Ceilings, Memory};
 #[cfg(feature = "remote")]
-pub use services::{AnswerPart, JudgeSettings, Prices, Reader, ServiceSettings};
+pub use services::{
+    AnswerPart, AssessorRule, AssessorSettings, Called, JudgeRule, JudgeSettings, Pattern, Prices,
+    Reader, ServiceSettings,
+};
 
 /// What is run on what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +53,10 @@ pub struct Experiment {
     #[cfg(feature = "remote")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judges: Vec<JudgeSettings>,
+    /// Who assesses the evidence.
+    #[cfg(feature = "remote")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assessors: Vec<AssessorSettings>,
     /// What the calls may cost.
     #[cfg(feature = "remote")]
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -10,21 +10,32 @@ use std::time::Instant;
 use rawrag_corpus::{Benchmark, Format, Gold, Question};
 use rawrag_models::prices::Planned;
 use rawrag_models::remote::{ChatModel, ChatOutcome, ChatReply, ChatRequest, RemoteError};
-use rawrag_records::{Answer, Judgment, JudgmentOutcome, Key, Record, Run};
-use rawrag_scoring::judge::{Failure, Judge, LOCOMO, NANO_MEMORY, Outcome, Reply};
-
-use crate::answering::{Work, conversations};
-use crate::experiment::JudgeSettings;
-use crate::pipeline::{PipelineError, key};
-use crate::services::{
-    ADDED, Failures, Services, Stages, Step, drive, input_tokens, is_of_this_call, request, time,
+use rawrag_records::{Answer, Judgment, JudgmentOutcome, Key, Record, RecordError, Run};
+use rawrag_scoring::judge::{
+    Failure, LOCOMO, NANO_MEMORY, Outcome, Reply, Summary, Ungraded, nugget,
 };
 
-/// How often a judge grades an answer: as set, else as often as the papers ask it.
-pub fn repetitions(judge: &JudgeSettings) -> u32 {
+use crate::answering::{Work, conversations};
+use crate::episodes::Episodes;
+use crate::experiment::JudgeSettings;
+use crate::grading::{self, Material, Way};
+use crate::pipeline::{PipelineError, is_wanted, key};
+use crate::services::{
+    ADDED, Failures, Services, Stages, Step, drive, input_tokens, is_of_this_call, time,
+};
+
+/// How often a judge grades an answer: as set, else as often as the papers ask it. A metric says the
+/// same each time, and a summary or a rubric is counted once.
+pub fn repetitions(judge: &JudgeSettings, benchmark: Benchmark) -> u32 {
     let nano_memory = judge.prompt.as_deref() == Some(NANO_MEMORY.template);
-    let usual = if nano_memory { NANO_MEMORY } else { LOCOMO };
-    judge.repetitions.unwrap_or(usual.repetitions)
+    let once = judge.rule.is_some()
+        || nano_memory
+        || matches!(
+            benchmark,
+            Benchmark::Memoryagentbench | Benchmark::Personamem | Benchmark::Beam
+        );
+    let usual = if once { 1 } else { LOCOMO.repetitions };
+    judge.repetitions.unwrap_or(usual)
 }
 
 /// Grades with each judge what it has not graded yet.
@@ -53,7 +64,7 @@ pub fn add(folder: &Path, data: &Path, stages: &Stages<'_>) -> Result<Run, Pipel
     let report = rawrag_corpus::read::<PipelineError>(data, None::<Format>, |entry| {
         for question in &entry.questions {
             for judge in stages.judges {
-                templates.insert(template(judge, question)?);
+                templates.extend(templates_of(judge, question)?);
             }
         }
         Ok(())
@@ -96,7 +107,8 @@ fn grade_all(
     let (mut judgments, mut held) = work.run.appender::<Judgment>()?;
     held.retain(|judgment| judgment.judge == settings.name);
     let answers = work.run.read::<Answer>()?;
-    let total = answers.len() * repetitions(settings) as usize;
+    let repetitions = repetitions(settings, work.stages.benchmark);
+    let total = answers.len() * repetitions as usize;
     progress(Step::Begun {
         stage: stage.clone(),
         total,
@@ -105,37 +117,59 @@ fn grade_all(
     if held.len() == total {
         return Ok(());
     }
-    let client = services.judge(work.stages, at)?;
+    let held: HashSet<String> = held.iter().map(Record::identity).collect();
+    let Some(client) = services.judge(work.stages, at)? else {
+        let mut recorded = 0;
+        let mut graded = Vec::new();
+        let mut keep = |graded: &mut Vec<Judgment>| {
+            recorded += graded.len();
+            graded
+                .iter()
+                .for_each(|_| progress(Step::One { failed: false }));
+            judgments.append_all(&std::mem::take(graded))
+        };
+        due(work, settings, &answers, &held, &mut |mut job| {
+            fill(&mut job.judgment, &job.read, &[]);
+            graded.push(job.judgment);
+            match graded.len() {
+                AT_ONCE => keep(&mut graded).map(|()| true),
+                _ => Ok(true),
+            }
+        })?;
+        keep(&mut graded)?;
+        return Ok(time(work.run, &stage, recorded, begun)?);
+    };
     let ask = move |job: Job| {
         let client = client.clone();
         async move {
-            let reply = match &job.request {
-                Some(request) => Some(client.chat(request).await),
-                None => None,
-            };
-            (job, reply)
+            let mut replies = Vec::with_capacity(job.requests.len());
+            for request in &job.requests {
+                match client.chat(request).await {
+                    Ok(reply) => replies.push(reply),
+                    Err(error) => return (job, Err(error)),
+                }
+            }
+            (job, Ok(replies))
         }
     };
     let (mut failures, mut recorded) = (Failures::new(), 0);
-    let held: HashSet<String> = held.iter().map(Record::identity).collect();
     let driven = drive(
         settings.concurrency,
         services,
-        |send| due(work, settings, &answers, &held, send),
+        |send| due(work, settings, &answers, &held, &mut |job| Ok(send(job))),
         ask,
-        |(job, reply): (Job, Option<Result<ChatReply, RemoteError>>)| {
+        |(job, replies): (Job, Result<Vec<ChatReply>, RemoteError>)| {
             let mut judgment = job.judgment;
-            let failed = match reply {
-                Some(Err(error)) if is_of_this_call(&error) => {
+            let failed = match replies {
+                Err(error) if is_of_this_call(&error) => {
                     judgment.error = Some(error.to_string());
                     failures.hold(judgment, &error);
                     true
                 }
-                Some(Err(RemoteError::Stopped { .. })) => return Err(PipelineError::Stopped),
-                Some(Err(error)) => return Err(error.into()),
-                reply => {
-                    let reply = reply.and_then(Result::ok);
-                    fill(&mut judgment, &job.judge, reply.as_ref());
+                Err(RemoteError::Stopped { .. }) => return Err(PipelineError::Stopped),
+                Err(error) => return Err(error.into()),
+                Ok(replies) => {
+                    fill(&mut judgment, &job.read, &replies);
                     judgments.append(&judgment)?;
                     recorded += 1;
                     false
@@ -154,12 +188,15 @@ fn grade_all(
     settled.map(drop)
 }
 
+/// Records that rules make together before they are put on disk.
+pub(crate) const AT_ONCE: usize = 256;
+
 /// The calls that [`run`] would make, were none of their replies kept: with answers that are not
-/// yet there empty, and with these as long as the reader may write.
+/// yet there empty, and with these as long as the reader may write. `None` for a judge by rule.
 ///
 /// # Errors
 /// As [`run`], without those of services.
-pub fn plan(work: &Work<'_>) -> Result<Vec<(Planned, Planned)>, PipelineError> {
+pub fn plan(work: &Work<'_>) -> Result<Vec<Option<(Planned, Planned)>>, PipelineError> {
     let answers = work.run.read::<Answer>()?;
     let judgments = work.run.read::<Judgment>()?;
     let held: HashSet<String> = judgments.iter().map(Record::identity).collect();
@@ -167,42 +204,55 @@ pub fn plan(work: &Work<'_>) -> Result<Vec<(Planned, Planned)>, PipelineError> {
         .into_iter()
         .map(|answer| ((answer.question_key(), answer.repetition), answer))
         .collect();
-    let reader = work.stages.reader;
+    let Some(reader) = work.stages.reader else {
+        return Ok(Vec::new());
+    };
+    let episodes = Episodes::new(work.data);
+    let material = Material {
+        stages: work.stages,
+        episodes: &episodes,
+    };
     let mut plan = Vec::new();
     for settings in work.stages.judges {
+        let Some(called) = settings.called() else {
+            plan.push(None);
+            continue;
+        };
+        let wanted = repetitions(settings, work.stages.benchmark);
         let (mut calls, mut input, mut unknown) = (0, 0, 0);
         conversations(work.data, |entry| {
+            if !is_wanted(work.experiment, entry) {
+                return Ok(true);
+            }
             for question in &entry.questions {
+                let way = grading::way(settings, question)?;
                 for repetition in 0..reader.repetitions {
                     let answer = answers.get(&(key(question), repetition));
                     let text = answer.map(|answer| answer.text.as_deref());
-                    let graded = (0..repetitions(settings))
+                    let graded = (0..wanted)
                         .filter(|&again| {
                             let graded = ungraded(question, repetition, settings, again);
                             held.contains(&graded.identity())
                         })
                         .count() as u64;
-                    let due = u64::from(repetitions(settings)) - graded;
+                    let due = u64::from(wanted) - graded;
                     if due == 0 || text == Some(None) {
                         continue;
                     }
-                    let request = ask_about(
-                        work.stages,
-                        settings,
-                        question,
-                        text.flatten().unwrap_or_default(),
-                    )?;
-                    calls += due;
-                    input += due * input_tokens(&request);
-                    if text.is_none() {
-                        unknown += due * u64::from(reader.max_output);
+                    let shown = text.flatten().unwrap_or_default();
+                    for request in material.requests(&way, settings, question, shown)? {
+                        calls += due;
+                        input += due * input_tokens(&request);
+                        if text.is_none() {
+                            unknown += due * u64::from(reader.max_output);
+                        }
                     }
                 }
             }
             Ok(true)
         })?;
         let low = Planned {
-            model: settings.model.clone(),
+            model: called.model.to_owned(),
             calls,
             input,
             max_output: settings.max_output.into(),
@@ -210,17 +260,27 @@ pub fn plan(work: &Work<'_>) -> Result<Vec<(Planned, Planned)>, PipelineError> {
         };
         let mut high = low.clone();
         high.input += unknown;
-        plan.push((low, high));
+        plan.push(Some((low, high)));
     }
     Ok(plan)
 }
 
 struct Job {
-    /// The judgment without what the reply decides.
+    /// The judgment without what is read.
     judgment: Judgment,
-    judge: Judge,
-    /// `None` where there is nothing to grade.
-    request: Option<ChatRequest>,
+    read: Read,
+    /// What is asked, in order; nothing where a rule grades or there is nothing to grade.
+    requests: Vec<ChatRequest>,
+}
+
+/// What a grade is read from.
+enum Read {
+    /// There is no answer.
+    Nothing,
+    /// What a metric says; `None` where the gold answer holds nothing to compare with.
+    Mark(Option<f64>),
+    /// Replies, by the judge's way; a summary has so many key points.
+    Replies(Way, u32),
 }
 
 fn due(
@@ -228,7 +288,7 @@ fn due(
     settings: &JudgeSettings,
     answers: &[Answer],
     held: &HashSet<String>,
-    send: &mut dyn FnMut(Job) -> bool,
+    send: &mut dyn FnMut(Job) -> Result<bool, RecordError>,
 ) -> Result<(), PipelineError> {
     let mut by_question: HashMap<Key, Vec<&Answer>> = HashMap::new();
     for answer in answers {
@@ -237,31 +297,21 @@ fn due(
             .or_default()
             .push(answer);
     }
+    let episodes = Episodes::new(work.data);
+    let material = Material {
+        stages: work.stages,
+        episodes: &episodes,
+    };
     conversations(work.data, |entry| {
         for question in &entry.questions {
             for answer in by_question.get(&key(question)).into_iter().flatten() {
-                for again in 0..repetitions(settings) {
-                    let mut judgment = ungraded(question, answer.repetition, settings, again);
+                for again in 0..repetitions(settings, work.stages.benchmark) {
+                    let judgment = ungraded(question, answer.repetition, settings, again);
                     if held.contains(&judgment.identity()) {
                         continue;
                     }
-                    let judge = judge_of(settings, question)?;
-                    let request = match answer.text.as_deref() {
-                        Some(text) => {
-                            let mut request = ask_about(work.stages, settings, question, text)?;
-                            request.repetition = again;
-                            let template = work.stages.prompts.template(judge.template)?;
-                            judgment.prompt_sha256 = Some(template.fingerprint().to_string());
-                            Some(request)
-                        }
-                        None => None,
-                    };
-                    let job = Job {
-                        judgment,
-                        judge,
-                        request,
-                    };
-                    if !send(job) {
+                    let text = answer.text.as_deref();
+                    if !send(job(&material, settings, question, text, judgment)?)? {
                         return Ok(false);
                     }
                 }
@@ -271,93 +321,53 @@ fn due(
     })
 }
 
-fn ask_about(
-    stages: &Stages<'_>,
+fn job(
+    material: &Material<'_>,
     settings: &JudgeSettings,
     question: &Question,
-    answer: &str,
-) -> Result<ChatRequest, PipelineError> {
-    let judge = judge_of(settings, question)?;
-    let gold = gold(question)?;
-    let values = [
-        ("question", question.text.as_str()),
-        ("golden_answer", gold.as_str()),
-        ("generated_answer", answer),
-    ];
-    let prompt = stages.prompts.render(judge.template, &values)?;
-    Ok(request(prompt, settings.temperature, settings.max_output))
-}
-
-/// The prompt that a judge is sent about a question.
-pub(crate) fn template(
-    settings: &JudgeSettings,
-    question: &Question,
-) -> Result<&'static str, PipelineError> {
-    gold(question)?;
-    judge_of(settings, question).map(|judge| judge.template)
-}
-
-/// The judge of a question: the one set, else the benchmark's. Whether it was right to say that the
-/// history does not tell is always asked in words of its own.
-fn judge_of(settings: &JudgeSettings, question: &Question) -> Result<Judge, PipelineError> {
-    let no_judge = |problem| {
-        Err(PipelineError::NoJudge {
-            key: Box::new(key(question)),
-            problem,
-        })
+    answer: Option<&str>,
+    mut judgment: Judgment,
+) -> Result<Job, PipelineError> {
+    let way = grading::way(settings, question)?;
+    let Some(answer) = answer else {
+        return Ok(Job {
+            judgment,
+            read: Read::Nothing,
+            requests: Vec::new(),
+        });
     };
-    if is_unanswerable(question) {
-        const ABSTENTION: &str = "multi-session";
-        return Judge::longmemeval(ABSTENTION, true).map_or_else(|| no_judge(UNGRADED), Ok);
+    if let Way::Mark(by) = way {
+        return Ok(Job {
+            judgment,
+            read: Read::Mark(grading::mark(by, question, answer)),
+            requests: Vec::new(),
+        });
     }
-    match (settings.prompt.as_deref(), question.benchmark) {
-        (Some(prompt), _) if prompt == LOCOMO.template => Ok(LOCOMO),
-        (Some(prompt), _) if prompt == NANO_MEMORY.template => Ok(NANO_MEMORY),
-        (Some(_), _) => no_judge("a judge's prompt is judge-locomo, judge-nano-memory or not set"),
-        (None, Benchmark::Locomo | Benchmark::Own | Benchmark::LongMtBenchPlus) => Ok(LOCOMO),
-        (None, Benchmark::Longmemeval) => Judge::longmemeval(question.kind.as_str(), false)
-            .map_or_else(
-                || no_judge("no judge of LongMemEval knows questions of this type"),
-                Ok,
-            ),
-        (None, _) => no_judge(UNGRADED),
+    let mut requests = material.requests(&way, settings, question, answer)?;
+    for request in &mut requests {
+        request.repetition = judgment.judge_repetition;
     }
+    if let [template] = way.templates()[..] {
+        let template = material.stages.prompts.template(template)?;
+        judgment.prompt_sha256 = Some(template.fingerprint().to_string());
+    }
+    let points = match &question.gold {
+        Some(Gold::Rubric { points, .. }) => points.len() as u32,
+        _ => 0,
+    };
+    Ok(Job {
+        judgment,
+        read: Read::Replies(way, points),
+        requests,
+    })
 }
 
-const UNGRADED: &str =
-    "the benchmark has no judge that grades free text here; take [[judges]] out of the experiment";
-
-fn is_unanswerable(question: &Question) -> bool {
-    matches!(
-        question.gold,
-        Some(Gold::Abstention { .. } | Gold::Adversarial { answer: None, .. })
-    )
-}
-
-/// What the answer is compared with. A lure is never shown to a judge.
-fn gold(question: &Question) -> Result<String, PipelineError> {
-    match &question.gold {
-        Some(
-            Gold::Answer(answer)
-            | Gold::Adversarial {
-                answer: Some(answer),
-                ..
-            },
-        ) => Ok(answer.to_string()),
-        Some(Gold::Abstention { explanation }) => Ok(explanation.clone()),
-        Some(Gold::Adversarial { answer: None, .. }) => {
-            Ok("The question presumes something that the history does not say.".to_owned())
-        }
-        Some(Gold::Choice { .. } | Gold::Rubric { .. }) => Err(PipelineError::NoJudge {
-            key: Box::new(key(question)),
-            problem: UNGRADED,
-        }),
-        None => Err(PipelineError::NoJudge {
-            key: Box::new(key(question)),
-            problem: "the question has no gold answer to grade by; give it one, or take [[judges]] \
-                      out of the experiment",
-        }),
-    }
+/// The prompts that a judge is sent about a question.
+pub(crate) fn templates_of(
+    settings: &JudgeSettings,
+    question: &Question,
+) -> Result<Vec<&'static str>, PipelineError> {
+    Ok(grading::way(settings, question)?.templates())
 }
 
 fn ungraded(question: &Question, repetition: u32, judge: &JudgeSettings, again: u32) -> Judgment {
@@ -387,22 +397,79 @@ fn ungraded(question: &Question, repetition: u32, judge: &JudgeSettings, again: 
     }
 }
 
-fn fill(judgment: &mut Judgment, judge: &Judge, reply: Option<&ChatReply>) {
-    let read = match reply.map(|reply| &reply.outcome) {
-        Some(ChatOutcome::Answered(text) | ChatOutcome::Refused(text)) => Reply::Whole(text),
-        Some(ChatOutcome::Cut(text)) => Reply::Cut(text),
-        Some(ChatOutcome::Empty) => Reply::Whole(""),
-        Some(ChatOutcome::Filtered(_)) => Reply::Failed(Failure::Filtered),
-        None => Reply::Failed(Failure::NoAnswer),
+fn fill(judgment: &mut Judgment, read: &Read, replies: &[ChatReply]) {
+    let texts: Vec<&str> = replies.iter().filter_map(text_of).collect();
+    judgment.reply = match texts[..] {
+        [] => None,
+        [text] if replies.len() == 1 => Some(text.to_owned()),
+        // Several replies stay apart, in the order in which they were asked for.
+        _ => Some(serde_json::json!(texts).to_string()),
     };
-    judgment.reply = match read {
-        Reply::Whole(text) | Reply::Cut(text) => Some(text.to_owned()),
+    let graded = match read {
+        Read::Nothing => Err(Ungraded::Failed(Failure::NoAnswer)),
+        Read::Mark(None) => {
+            judgment.error = Some("the gold answer holds nothing to compare with".to_owned());
+            return;
+        }
+        Read::Mark(Some(score)) => Ok((Some(*score), *score == 1.0)),
+        Read::Replies(way, points) => grade(way, *points, replies),
+    };
+    match graded {
+        Ok((score, correct)) => {
+            judgment.score = score;
+            judgment.outcome = match correct {
+                true => JudgmentOutcome::Correct,
+                false => JudgmentOutcome::Wrong,
+            };
+        }
+        Err(Ungraded::Unparsed(reason)) => {
+            judgment.outcome = JudgmentOutcome::Unparsed;
+            judgment.error = Some(reason.to_string());
+        }
+        Err(Ungraded::Failed(reason)) => judgment.error = Some(reason.to_string()),
+    }
+}
+
+/// The score, where the way has one, and whether it is the whole.
+fn grade(way: &Way, points: u32, replies: &[ChatReply]) -> Result<(Option<f64>, bool), Ungraded> {
+    let read: Vec<Reply<'_>> = replies.iter().map(reply_of).collect();
+    match (way, &read[..]) {
+        (Way::Judge(judge), [reply]) => match judge.grade(*reply) {
+            Outcome::Correct => Ok((None, true)),
+            Outcome::Wrong => Ok((None, false)),
+            Outcome::Unparsed(reason) => Err(reason.into()),
+            Outcome::Failed(reason) => Err(reason.into()),
+        },
+        (Way::Nuggets, [_, ..]) => {
+            let scores: Vec<f64> = read
+                .iter()
+                .map(|reply| nugget(*reply))
+                .collect::<Result<_, _>>()?;
+            let score = scores.iter().sum::<f64>() / scores.len() as f64;
+            Ok((Some(score), score == 1.0))
+        }
+        (Way::Summary, [fluency, recall, precision]) => {
+            let score = Summary::read(*fluency, *recall, *precision, points)?.score();
+            Ok((Some(score), score == 1.0))
+        }
+        _ => Err(Failure::NoAnswer.into()),
+    }
+}
+
+/// A model's reply as judges and assessors read it.
+pub(crate) fn reply_of(reply: &ChatReply) -> Reply<'_> {
+    match &reply.outcome {
+        ChatOutcome::Answered(text) | ChatOutcome::Refused(text) => Reply::Whole(text),
+        ChatOutcome::Cut(text) => Reply::Cut(text),
+        ChatOutcome::Empty => Reply::Whole(""),
+        ChatOutcome::Filtered(_) => Reply::Failed(Failure::Filtered),
+    }
+}
+
+/// Its text; `None` where the service withheld it.
+pub(crate) fn text_of(reply: &ChatReply) -> Option<&str> {
+    match reply_of(reply) {
+        Reply::Whole(text) | Reply::Cut(text) => Some(text),
         Reply::Failed(_) => None,
-    };
-    (judgment.outcome, judgment.error) = match judge.grade(read) {
-        Outcome::Correct => (JudgmentOutcome::Correct, None),
-        Outcome::Wrong => (JudgmentOutcome::Wrong, None),
-        Outcome::Unparsed(reason) => (JudgmentOutcome::Unparsed, Some(reason.to_string())),
-        Outcome::Failed(reason) => (JudgmentOutcome::Failed, Some(reason.to_string())),
-    };
+    }
 }

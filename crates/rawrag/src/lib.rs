@@ -37,16 +37,25 @@ pub use rawrag_statistics as statistics;
 
 #[cfg(feature = "remote")]
 pub mod answering;
+#[cfg(feature = "remote")]
+pub mod assessing;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "remote")]
+mod episodes;
 pub mod evidence;
 pub mod experiment;
 #[cfg(feature = "remote")]
 mod extracting;
 #[cfg(feature = "remote")]
+mod grading;
+#[cfg(feature = "remote")]
 pub mod judging;
 pub mod memory;
+#[cfg(feature = "remote")]
+pub mod oracle;
 pub mod pipeline;
+pub mod scores;
 #[cfg(feature = "remote")]
 pub mod services;
 pub mod summary;

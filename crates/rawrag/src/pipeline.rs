@@ -170,6 +170,23 @@ pub enum PipelineError {
         /// Why none fits, and what to change.
         problem: &'static str,
     },
+    /// No assessor fits a question.
+    #[cfg(feature = "remote")]
+    #[error("{key}: {problem}")]
+    NoAssessor {
+        /// The question.
+        key: Box<Key>,
+        /// Why none fits, and what to change.
+        problem: &'static str,
+    },
+    /// The data tells nothing of a question's entities.
+    #[cfg(feature = "remote")]
+    #[error("{0}: the data holds no episode with this question; give the whole release or folder")]
+    NoEpisode(Box<Key>),
+    /// What an audit looks for cannot be written as JSON.
+    #[cfg(feature = "remote")]
+    #[error("a contract cannot be written: {0}")]
+    Contract(String),
     /// More calls or searches failed than may be scored as failures.
     #[error(
         "{stage}: {failed} of {total} gave nothing, and at most {percent} % may; `rawrag resume` \
@@ -349,9 +366,17 @@ fn stage_templates(job: &Job<'_>, question: &Question) -> Result<Vec<String>, Pi
     let Some(stages) = job.stages else {
         return Ok(Vec::new());
     };
-    let mut templates = crate::answering::templates(stages.reader, question)?;
+    let mut templates = match stages.reader {
+        Some(reader) => crate::answering::templates(reader, question)?,
+        None => Vec::new(),
+    };
     for judge in stages.judges {
-        templates.push(crate::judging::template(judge, question)?.to_owned());
+        let names = crate::judging::templates_of(judge, question)?;
+        templates.extend(names.into_iter().map(str::to_owned));
+    }
+    for assessor in stages.assessors {
+        let names = crate::assessing::templates_of(assessor, question)?;
+        templates.extend(names.into_iter().map(str::to_owned));
     }
     Ok(templates)
 }

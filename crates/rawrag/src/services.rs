@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
 use rawrag_chunking::Encoding;
+use rawrag_corpus::Benchmark;
 use rawrag_models::cache::{Cache, Mode};
 use rawrag_models::prices::{Attempt, Meter, PriceTable, Stage, Tokens, Totals, UsageRow};
 use rawrag_models::remote::{
@@ -19,7 +20,7 @@ use rawrag_prompts::{Prompt, PromptSet};
 use rawrag_records::{Appender, Manifest, Model, RecordError, Run, Usage};
 use serde_json::json;
 
-use crate::experiment::{Experiment, JudgeSettings, Prices, Reader};
+use crate::experiment::{AssessorSettings, Called, Experiment, JudgeSettings, Prices, Reader};
 use crate::judging;
 use crate::pipeline::PipelineError;
 pub(crate) use crate::pipeline::time;
@@ -27,15 +28,21 @@ pub(crate) use crate::pipeline::time;
 /// The name under which a script of replies is served.
 pub const SCRIPTED: &str = "scripted";
 
-/// The stages of an experiment that call services, with their prompts read and their addresses
-/// settled.
+/// The name under which a manifest has the reader of synthetic histories, which is no model.
+pub const PATTERN: &str = "pattern";
+
+/// The stages of an experiment that follow retrieval, with their prompts read and the addresses of
+/// their services settled.
 #[derive(Debug)]
 pub struct Stages<'a> {
-    pub(crate) reader: &'a Reader,
+    pub(crate) reader: Option<&'a Reader>,
     pub(crate) judges: &'a [JudgeSettings],
+    pub(crate) assessors: &'a [AssessorSettings],
     pub(crate) prompts: PromptSet,
-    reader_at: Endpoint,
-    judges_at: Vec<Endpoint>,
+    pub(crate) benchmark: Benchmark,
+    reader_at: Option<Endpoint>,
+    judges_at: Vec<Option<Endpoint>>,
+    assessors_at: Vec<Option<Endpoint>>,
 }
 
 impl<'a> Stages<'a> {
@@ -47,10 +54,10 @@ impl<'a> Stages<'a> {
         experiment: &'a Experiment,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, PipelineError> {
-        let Some(reader) = &experiment.reader else {
+        if experiment.reader.is_none() && experiment.assessors.is_empty() {
             return Ok(None);
-        };
-        Self::with_judges(experiment, reader, &experiment.judges, environment).map(Some)
+        }
+        Self::with_judges(experiment, &experiment.judges, environment).map(Some)
     }
 
     /// The same stages with other judges.
@@ -59,7 +66,6 @@ impl<'a> Stages<'a> {
     /// As [`Self::prepare`].
     pub fn with_judges(
         experiment: &'a Experiment,
-        reader: &'a Reader,
         judges: &'a [JudgeSettings],
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, PipelineError> {
@@ -67,29 +73,49 @@ impl<'a> Stages<'a> {
             Some(folder) => PromptSet::from_folder(folder)?,
             None => PromptSet::builtin(),
         };
-        let reader_at = reader_service(reader).resolve(environment)?;
-        let judges_at = judges
-            .iter()
-            .map(|judge| judge_service(judge).resolve(environment))
-            .collect::<Result<_, _>>()?;
+        let resolve = |called: Option<Called<'_>>, concurrency: usize| {
+            let settings = called.map(|called| called.service.settings(concurrency));
+            settings
+                .map(|settings| settings.resolve(environment))
+                .transpose()
+        };
+        let reader = experiment.reader.as_ref();
+        let assessors = experiment.assessors.as_slice();
+        let judges_at = judges.iter().map(|j| resolve(j.called(), j.concurrency));
+        let assessors_at = assessors.iter().map(|a| resolve(a.called(), a.concurrency));
         Ok(Self {
             reader,
             judges,
+            assessors,
             prompts,
-            reader_at,
-            judges_at,
+            benchmark: experiment.benchmark,
+            reader_at: match reader {
+                Some(reader) => resolve(reader.called(), reader.concurrency)?,
+                None => None,
+            },
+            judges_at: judges_at.collect::<Result<_, _>>()?,
+            assessors_at: assessors_at.collect::<Result<_, _>>()?,
         })
     }
 
     /// Where each model is, by the part that it plays.
     pub fn addresses(&self) -> Vec<(String, String, String)> {
-        let reader = ("reader".to_owned(), &self.reader.model, &self.reader_at);
-        let judges = self.judges.iter().zip(&self.judges_at);
-        let judges = judges.map(|(judge, at)| (part(&judge.name), &judge.model, at));
-        std::iter::once(reader)
-            .chain(judges)
-            .map(|(part, model, at)| (part, model.clone(), at.address().to_string()))
-            .collect()
+        let mut addresses = Vec::new();
+        let mut add = |part: String, called: Option<Called<'_>>, at: &Option<Endpoint>| {
+            if let (Some(called), Some(at)) = (called, at) {
+                addresses.push((part, called.model.to_owned(), at.address().to_string()));
+            }
+        };
+        if let Some(reader) = self.reader {
+            add("reader".to_owned(), reader.called(), &self.reader_at);
+        }
+        for (judge, at) in self.judges.iter().zip(&self.judges_at) {
+            add(part(&judge.name), judge.called(), at);
+        }
+        for (assessor, at) in self.assessors.iter().zip(&self.assessors_at) {
+            add(assessor_part(&assessor.name), assessor.called(), at);
+        }
+        addresses
     }
 
     /// Whether any reply comes from a script, so that nothing here measures a model.
@@ -99,27 +125,68 @@ impl<'a> Stages<'a> {
             .any(|(_, model, _)| model == SCRIPTED)
     }
 
+    /// Whether no model answers, but the reader of synthetic histories.
+    pub fn reads_by_pattern(&self) -> bool {
+        self.reader.is_some_and(|reader| reader.pattern.is_some())
+    }
+
     /// Adds to a manifest what these stages are: all that decides what they record, and no limit
     /// or pace.
     pub(crate) fn describe(&self, manifest: &mut Manifest, templates: &[String]) {
-        let reader = self.reader;
-        manifest.settings["reader"] = json!({
-            "provider": reader.service.provider,
-            "prompt": reader.prompt,
-            "temperature": reader.temperature,
-            "max_output": reader.max_output,
-            "repetitions": reader.repetitions,
-            "attempts": reader.attempts,
-            "answer": reader.answer,
-        });
-        manifest.expected = manifest.expected.clone().answered(reader.repetitions);
-        let at = self.reader_at.address().to_string();
-        let name = "reader".to_owned();
-        manifest.models.insert(name, model(&reader.model, at));
+        if let Some(reader) = self.reader {
+            self.describe_reader(manifest, reader);
+        }
         self.describe_prompts(manifest, templates.iter().map(String::as_str));
         for at in 0..self.judges.len() {
             self.describe_judge(manifest, at, false);
         }
+        for (assessor, at) in self.assessors.iter().zip(&self.assessors_at) {
+            let repetitions = assessor.repetitions;
+            manifest.settings["assessors"][&assessor.name] =
+                match (&assessor.service, assessor.rule) {
+                    (Some(service), _) => json!({
+                        "provider": service.provider,
+                        "prompt": assessor.prompt,
+                        "temperature": assessor.temperature,
+                        "max_output": assessor.max_output,
+                        "repetitions": repetitions,
+                    }),
+                    (None, rule) => json!({ "rule": rule }),
+                };
+            let expected = manifest.expected.clone();
+            manifest.expected = expected.assessed(&assessor.name, repetitions);
+            if let (Some(called), Some(at)) = (assessor.called(), at) {
+                let model = model(called.model, at.address().to_string());
+                manifest.models.insert(assessor_part(&assessor.name), model);
+            }
+        }
+    }
+
+    fn describe_reader(&self, manifest: &mut Manifest, reader: &Reader) {
+        manifest.settings["reader"] = match (&reader.service, reader.pattern) {
+            (Some(service), _) => json!({
+                "provider": service.provider,
+                "prompt": reader.prompt,
+                "temperature": reader.temperature,
+                "max_output": reader.max_output,
+                "repetitions": reader.repetitions,
+                "attempts": reader.attempts,
+                "answer": reader.answer,
+            }),
+            (None, pattern) => json!({ "pattern": pattern, "repetitions": reader.repetitions }),
+        };
+        manifest.expected = manifest.expected.clone().answered(reader.repetitions);
+        let model = match (reader.called(), &self.reader_at) {
+            (Some(called), Some(at)) => model(called.model, at.address().to_string()),
+            _ => Model {
+                name: PATTERN.to_owned(),
+                kind: "synthetic: reads the generator's sentences; no model, and no measure of one"
+                    .to_owned(),
+                weights_sha256: None,
+                endpoint: None,
+            },
+        };
+        manifest.models.insert("reader".to_owned(), model);
     }
 
     pub(crate) fn describe_prompts<'t>(
@@ -138,21 +205,26 @@ impl<'a> Stages<'a> {
     /// Adds one judge, marked where it comes after the run was begun.
     pub(crate) fn describe_judge(&self, manifest: &mut Manifest, at: usize, added: bool) {
         let (judge, at) = (&self.judges[at], &self.judges_at[at]);
-        let repetitions = judging::repetitions(judge);
-        let mut settings = json!({
-            "provider": judge.service.provider,
-            "prompt": judge.prompt,
-            "temperature": judge.temperature,
-            "max_output": judge.max_output,
-            "repetitions": repetitions,
-        });
+        let repetitions = judging::repetitions(judge, self.benchmark);
+        let mut settings = match (&judge.service, judge.rule) {
+            (Some(service), _) => json!({
+                "provider": service.provider,
+                "prompt": judge.prompt,
+                "temperature": judge.temperature,
+                "max_output": judge.max_output,
+                "repetitions": repetitions,
+            }),
+            (None, rule) => json!({ "rule": rule }),
+        };
         if added {
             settings[ADDED] = true.into();
         }
         manifest.settings["judges"][&judge.name] = settings;
         manifest.expected = manifest.expected.clone().judged(&judge.name, repetitions);
-        let model = model(&judge.model, at.address().to_string());
-        manifest.models.insert(part(&judge.name), model);
+        if let (Some(called), Some(at)) = (judge.called(), at) {
+            let model = model(called.model, at.address().to_string());
+            manifest.models.insert(part(&judge.name), model);
+        }
     }
 }
 
@@ -187,6 +259,10 @@ fn part(judge: &str) -> String {
     format!("judge {judge}")
 }
 
+fn assessor_part(assessor: &str) -> String {
+    format!("assessor {assessor}")
+}
+
 fn model(name: &str, endpoint: String) -> Model {
     let kind = match name {
         SCRIPTED => "scripted replies; no measure of answer quality",
@@ -198,14 +274,6 @@ fn model(name: &str, endpoint: String) -> Model {
         weights_sha256: None,
         endpoint: Some(endpoint),
     }
-}
-
-fn reader_service(reader: &Reader) -> Settings {
-    reader.service.settings(reader.concurrency)
-}
-
-fn judge_service(judge: &JudgeSettings) -> Settings {
-    judge.service.settings(judge.concurrency)
 }
 
 /// How the services of a run are called.
@@ -279,19 +347,51 @@ impl Services {
         &self.session.stop
     }
 
-    pub(crate) fn reader(&self, stages: &Stages<'_>) -> Result<Arc<ChatClient>, PipelineError> {
-        let (reader, at) = (stages.reader, &stages.reader_at);
-        self.chat(reader_service(reader), at, &reader.model, Stage::Answer)
+    /// The reader's client; `None` where no model answers.
+    pub(crate) fn reader(
+        &self,
+        stages: &Stages<'_>,
+    ) -> Result<Option<Arc<ChatClient>>, PipelineError> {
+        let Some(reader) = stages.reader else {
+            return Ok(None);
+        };
+        let at = stages.reader_at.as_ref();
+        self.client(reader.called(), at, reader.concurrency, Stage::Answer)
     }
 
+    /// A judge's client; `None` where a rule grades.
     pub(crate) fn judge(
         &self,
         stages: &Stages<'_>,
         judge: usize,
-    ) -> Result<Arc<ChatClient>, PipelineError> {
-        let (settings, at) = (&stages.judges[judge], &stages.judges_at[judge]);
-        let service = judge_service(settings);
-        self.chat(service, at, &settings.model, Stage::Judge)
+    ) -> Result<Option<Arc<ChatClient>>, PipelineError> {
+        let (settings, at) = (&stages.judges[judge], stages.judges_at[judge].as_ref());
+        self.client(settings.called(), at, settings.concurrency, Stage::Judge)
+    }
+
+    /// An assessor's client; `None` where a rule assesses.
+    pub(crate) fn assessor(
+        &self,
+        stages: &Stages<'_>,
+        assessor: usize,
+    ) -> Result<Option<Arc<ChatClient>>, PipelineError> {
+        let settings = &stages.assessors[assessor];
+        let at = stages.assessors_at[assessor].as_ref();
+        self.client(settings.called(), at, settings.concurrency, Stage::Assess)
+    }
+
+    fn client(
+        &self,
+        called: Option<Called<'_>>,
+        at: Option<&Endpoint>,
+        concurrency: usize,
+        stage: Stage,
+    ) -> Result<Option<Arc<ChatClient>>, PipelineError> {
+        let (Some(called), Some(at)) = (called, at) else {
+            return Ok(None);
+        };
+        let settings = called.service.settings(concurrency);
+        self.chat(settings, at, called.model, stage).map(Some)
     }
 
     /// Equal settings share one service, so that its limits hold for all stages together.

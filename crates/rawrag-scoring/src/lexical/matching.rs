@@ -155,6 +155,25 @@ pub fn label_number(reply: &str) -> Option<u64> {
     number(first).filter(|_| !rest.iter().any(other))
 }
 
+/// The titles that a reply recommends, one a line in its order: of its numbered lines (`1. Heat`,
+/// `2) Ran`), or of all that are not empty where none is numbered.
+pub fn listed_titles(reply: &str) -> Vec<&str> {
+    let lines = || reply.lines().map(str::trim).filter(|line| !line.is_empty());
+    let numbered: Vec<&str> = lines()
+        .filter_map(|line| {
+            let line = line.trim_start_matches(['*', '#', ' ']);
+            let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+            let title = rest.strip_prefix(['.', ')'])?;
+            (rest.len() < line.len()).then(|| title.trim())
+        })
+        .filter(|title| !title.is_empty())
+        .collect();
+    if numbered.is_empty() {
+        return lines().collect();
+    }
+    numbered
+}
+
 /// Share of the gold titles among the first `k` recommended ones. Titles are compared in lower
 /// case, without a year in brackets, marks, and an article at their beginning or behind a last comma
 /// (`Matrix, The (1999)` is `the matrix`); a title counts once. `None` without a gold title.
@@ -300,6 +319,15 @@ mod tests {
         assert_eq!(recommendation_recall(&shown, &gold, 3), Some(1.0));
         assert_eq!(recommendation_recall(&shown, &gold, 0), Some(0.0));
         assert_eq!(recommendation_recall(&shown, &[] as &[&str], 3), None);
+    }
+
+    #[test]
+    fn numbered_lines_are_titles_and_without_any_every_line_is() {
+        let numbered = "Here you are:\n1. Heat (1995)\n 2) 12 Angry Men\n**3. Ran**\nEnjoy!";
+        let titles = ["Heat (1995)", "12 Angry Men", "Ran**"];
+        assert_eq!(listed_titles(numbered), titles);
+        assert_eq!(listed_titles("Heat\n\n Ran "), ["Heat", "Ran"]);
+        assert_eq!(recommendation_recall(&titles, &["ran"], 3), Some(1.0));
     }
 
     #[test]

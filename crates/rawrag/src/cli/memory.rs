@@ -92,6 +92,9 @@ pub(super) fn summarise(
     if !lacks.is_empty() {
         writeln!(out, "it does not declare: {}", lacks.join(", "))?;
     }
+    if manifest.models.values().any(|model| model.name == SCRIPTED) {
+        writeln!(out, "{SCRIPT}")?;
+    }
     let failed = searches
         .iter()
         .filter(|s| s.outcome == SearchOutcome::Failed);

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::answering::{self, Work};
+use crate::assessing;
 use crate::experiment::{Experiment, JudgeSettings};
 use crate::judging;
 use crate::models::prices::{CostRange, Planned, PriceTable, Totals};
 use crate::models::remote::Stop;
 use crate::records::{
-    Answer, AnswerOutcome, History, Judgment, JudgmentOutcome, Record, Retrieval, Run, Search,
-    SearchOutcome, Timing, Usage,
+    Answer, AnswerOutcome, Assessment, AssessmentOutcome, History, Judgment, JudgmentOutcome,
+    Record, Retrieval, Run, Search, SearchOutcome, Timing, Usage,
 };
 use crate::services::{self, Calling, Services, Stages, Step};
 use serde::Deserialize;
@@ -79,12 +80,17 @@ fn announce(stages: &Stages<'_>) {
     if stages.is_scripted() {
         models::notice(SCRIPTED);
     }
+    if stages.reads_by_pattern() {
+        models::notice(PATTERN);
+    }
 }
 
-const SCRIPTED: &str =
+pub(super) const SCRIPTED: &str =
     "Replies come from a script: nothing here measures the quality of answers or of grades.";
 
-/// Does what is left of answering and judging, or says what it would cost.
+pub(super) const PATTERN: &str = "Synthetic: the reader knows the generator's sentences and is no model. Nothing here measures one.";
+
+/// Does what is left of assessing, answering and judging, or says what it would cost.
 pub(super) fn finish(
     experiment: &Experiment,
     stages: &Stages<'_>,
@@ -108,24 +114,33 @@ pub(super) fn finish(
         return Ok(());
     }
     drop(out);
-    let services = open(run, calls, table.clone().zip(limit))?;
+    let services = open(run, stages, calls, table.clone().zip(limit))?;
     let cost = |totals: &Totals| cost(totals, table.as_ref());
     let mut show = steps(&services, &cost);
-    let done = answering::run(&work, &services, &mut show)
+    let done = assessing::run(&work, &services, &mut show)
+        .and_then(|()| answering::run(&work, &services, &mut show))
         .and_then(|()| judging::run(&work, &services, &mut show));
     drop(show);
     if done.is_err() {
         models::notice(&format!("Cost so far: {}", cost(&services.totals())));
     }
     done?;
+    run.require_complete(&run.read::<Assessment>()?)?;
     run.require_complete(&run.read::<Judgment>()?)?;
     Ok(())
 }
 
-fn open(run: &Run, calls: &Calls, limit: Option<(PriceTable, f64)>) -> Result<Services, Failure> {
+fn open(
+    run: &Run,
+    stages: &Stages<'_>,
+    calls: &Calls,
+    limit: Option<(PriceTable, f64)>,
+) -> Result<Services, Failure> {
     let beside = run.folder().parent().unwrap_or(Path::new("")).join("cache");
+    let cache = calls.cache.as_deref().unwrap_or(&beside);
     let calling = Calling {
-        cache: Some(calls.cache.as_deref().unwrap_or(&beside)),
+        // Rules leave nothing to keep.
+        cache: (!stages.addresses().is_empty()).then_some(cache),
         cached_only: calls.cached_only,
         limit,
         stop: interruptible()?,
@@ -195,14 +210,24 @@ fn announce_price(
     work: &Work<'_>,
     table: Option<&PriceTable>,
 ) -> Result<(), Failure> {
+    let assessed = work.stages.assessors.iter().zip(assessing::plan(work)?);
+    let assessed = assessed.filter_map(|(assessor, plan)| {
+        let plan = plan?;
+        Some((
+            format!("assessing by {}", assessor.name),
+            plan.clone(),
+            plan,
+        ))
+    });
     let answers = answering::plan(work)?;
-    let judgments = judging::plan(work)?;
-    let parts = std::iter::once(("answering".to_owned(), answers.clone(), answers));
-    let judges = work.stages.judges.iter().zip(judgments);
-    let judges =
-        judges.map(|(judge, (low, high))| (format!("judging by {}", judge.name), low, high));
+    let answers = answers.map(|plan| ("answering".to_owned(), plan.clone(), plan));
+    let judged = work.stages.judges.iter().zip(judging::plan(work)?);
+    let judged = judged.filter_map(|(judge, plan)| {
+        let (low, high) = plan?;
+        Some((format!("judging by {}", judge.name), low, high))
+    });
     let (mut low, mut high) = (Vec::new(), Vec::new());
-    for (stage, least, most) in parts.chain(judges) {
+    for (stage, least, most) in assessed.chain(answers).chain(judged) {
         if least.calls == 0 {
             continue;
         }
@@ -253,20 +278,65 @@ fn cost(totals: &Totals, table: Option<&PriceTable>) -> String {
 
 /// What a run's answers and grades are, and what they cost.
 pub(super) fn summarise(out: &mut impl Write, run: &Run) -> Result<(), Failure> {
-    if run.manifest().expected.answers == 0 {
+    let expected = &run.manifest().expected;
+    if expected.answers == 0 && expected.assessments.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
-    outcomes(out, &run.read()?, &run.read()?)?;
-    if is_scripted(run) {
-        writeln!(out, "{SCRIPTED}")?;
+    assessments(out, &run.read()?)?;
+    if expected.answers > 0 {
+        outcomes(out, &run.read()?, &run.read()?)?;
+    }
+    for said in disclaimers(run) {
+        writeln!(out, "{said}")?;
     }
     spending(out, run)
 }
 
-fn is_scripted(run: &Run) -> bool {
-    let mut models = run.manifest().models.values();
-    models.any(|model| model.name == services::SCRIPTED)
+/// What has to be said beside any number of a run.
+pub(super) fn disclaimers(run: &Run) -> Vec<&'static str> {
+    let has = |name: &str| {
+        run.manifest()
+            .models
+            .values()
+            .any(|model| model.name == name)
+    };
+    let said = [(services::SCRIPTED, SCRIPTED), (services::PATTERN, PATTERN)];
+    let said = said.into_iter().filter(|(name, _)| has(name));
+    said.map(|(_, text)| text).collect()
+}
+
+/// For how many questions each assessor found the evidence sufficient.
+fn assessments(out: &mut impl Write, assessments: &[Assessment]) -> io::Result<()> {
+    let mut by_assessor: BTreeMap<&str, Vec<&Assessment>> = BTreeMap::new();
+    for assessment in assessments {
+        let of = by_assessor.entry(&assessment.assessor).or_default();
+        of.push(assessment);
+    }
+    for (assessor, assessments) in by_assessor {
+        let outcomes = assessments.iter().map(|a| assessment_outcome(a.outcome));
+        let sufficient = assessments
+            .iter()
+            .filter(|a| a.sufficient == Some(true))
+            .count();
+        let n = assessments.len();
+        let share = runs::percent(Some(sufficient as f64 / n as f64));
+        writeln!(
+            out,
+            "assessor {assessor}: {}; evidence is sufficient for {share} % of {n}, unparsed and \
+             failed counted as not",
+            counts(outcomes)
+        )?;
+    }
+    Ok(())
+}
+
+fn assessment_outcome(outcome: AssessmentOutcome) -> &'static str {
+    match outcome {
+        AssessmentOutcome::Assessed => "assessed",
+        AssessmentOutcome::Unparsed => "unparsed",
+        AssessmentOutcome::Failed => "failed",
+    }
 }
 
 fn outcomes(out: &mut impl Write, answers: &[Answer], judgments: &[Judgment]) -> io::Result<()> {
@@ -386,6 +456,20 @@ pub(super) fn status(run: &Path) -> Result<(), Failure> {
         let name = format!("judging by {judge}");
         stage(&mut out, &name, held, wanted * repetitions as usize)?;
     }
+    let assessments = run.read::<Assessment>()?;
+    for (assessor, &repetitions) in &expected.assessments {
+        let held = assessments
+            .iter()
+            .filter(|a| a.assessor == *assessor)
+            .count();
+        let name = format!("assessing by {assessor}");
+        stage(
+            &mut out,
+            &name,
+            held,
+            expected.questions * repetitions as usize,
+        )?;
+    }
     let complete = run.read_complete();
     match &complete {
         Ok(_) => writeln!(out, "complete")?,
@@ -454,6 +538,14 @@ pub(super) fn failures(run: &Path) -> Result<(), Failure> {
             writeln!(out, "{}: {outcome} {reason}", judgment.identity())?;
         }
     }
+    for assessment in run.read::<Assessment>()? {
+        if assessment.outcome != AssessmentOutcome::Assessed {
+            found += 1;
+            let reason = assessment.error.as_deref().unwrap_or("");
+            let outcome = assessment_outcome(assessment.outcome);
+            writeln!(out, "{}: {outcome} {reason}", assessment.identity())?;
+        }
+    }
     if found == 0 {
         writeln!(
             out,
@@ -475,12 +567,12 @@ pub(super) fn rejudge(run: &Path, judge: &str, calls: &Calls) -> Result<(), Fail
     let folder = runs::find(run);
     let local = runs::local(&folder)?;
     let experiment = Experiment::read(&local.experiment)?;
-    let Some(reader) = &experiment.reader else {
+    if experiment.reader.is_none() {
         let text = format!("{} has no answers to grade", folder.display());
         return Err(Failure::Usage(text));
-    };
+    }
     let judges = judges(&experiment, judge)?;
-    let stages = Stages::with_judges(&experiment, reader, &judges, &environment)?;
+    let stages = Stages::with_judges(&experiment, &judges, &environment)?;
     announce(&stages);
     let (table, limit) = services::prices(experiment.prices.as_ref(), calls.max_cost)?;
     let run = judging::add(&folder, &local.data, &stages)?;
@@ -493,7 +585,7 @@ pub(super) fn rejudge(run: &Path, judge: &str, calls: &Calls) -> Result<(), Fail
         failures_allowed: calls.failures_allowed,
     };
     announce_price(&mut io::stdout().lock(), &work, table.as_ref())?;
-    let services = open(&run, calls, table.clone().zip(limit))?;
+    let services = open(&run, &stages, calls, table.clone().zip(limit))?;
     let cost = |totals: &Totals| cost(totals, table.as_ref());
     judging::run(&work, &services, steps(&services, &cost))?;
     summarise(&mut io::stdout().lock(), &run)

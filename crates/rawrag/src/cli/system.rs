@@ -303,6 +303,8 @@ impl Target {
             #[cfg(feature = "remote")]
             judges: Vec::new(),
             #[cfg(feature = "remote")]
+            assessors: Vec::new(),
+            #[cfg(feature = "remote")]
             prices: None,
         })
     }
