@@ -48,6 +48,8 @@ mod episodes;
 pub mod evidence;
 pub mod experiment;
 #[cfg(feature = "remote")]
+mod extracting;
+#[cfg(feature = "remote")]
 mod grading;
 #[cfg(feature = "remote")]
 pub mod judging;

@@ -634,7 +634,7 @@ pub(crate) fn used(settings: &Settings, models: &Models) -> BTreeMap<String, Mod
     used
 }
 
-fn model(identity: &ModelIdentity, kind: ModelKind) -> Model {
+pub(crate) fn model(identity: &ModelIdentity, kind: ModelKind) -> Model {
     Model {
         name: identity.name.clone(),
         kind: kind.label().to_owned(),
