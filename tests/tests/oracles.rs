@@ -328,9 +328,10 @@ fn oracle_gaps_are_those_constructed_and_unchanged_evidence_is_not_answered_agai
 }
 
 #[test]
-fn a_store_without_exports_or_of_other_questions_is_refused() {
+fn a_store_that_is_not_on_record_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (_, run) = native(folder.path(), "abstain", 1);
+    fs::remove_file(run.join("exports.jsonl")).unwrap();
     let out = folder.path().join("out");
     let oracle = ["oracle", text_of(&run), "--out", text_of(&out)];
     let (code, _, error) = finish(rawrag(PROGRAM, &oracle));
