@@ -209,6 +209,11 @@ fn coverage_utilization_and_paths_are_those_constructed() {
     near(number(&made, 0, 0, "questions"), told.len() as f64);
     near(number(&made, 0, 0, "result"), results / told.len() as f64);
     near(number(&made, 0, 0, "path given result"), paths / results);
+    let kinds = made.tables[1].rows.iter();
+    let kinds: Vec<[String; 2]> = kinds
+        .map(|row| [1, 2].map(|at| row[at].written()))
+        .collect();
+    assert_eq!(kinds, [["Cas", "1"], ["Cas", "2"], ["Tr", ""]]);
 }
 
 #[test]
