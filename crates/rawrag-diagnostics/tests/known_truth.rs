@@ -8,8 +8,8 @@
 use rawrag_diagnostics::prices::Prices;
 use rawrag_diagnostics::{Errata, Input, Outputs, Report, Settings, Value, diagnostic};
 use rawrag_records::{
-    AnswerOutcome, Complete, EvidenceItem, Ingestion, Judgment, JudgmentOutcome, Retrieval, Search,
-    SearchOutcome, StoredObject, Usage,
+    AnswerOutcome, Complete, Consumption, EvidenceItem, Ingestion, Judgment, JudgmentOutcome,
+    Retrieval, Search, SearchOutcome, StoredObject, Usage,
 };
 use rawrag_statistics::Replication;
 use serde_json::json;
@@ -341,6 +341,7 @@ fn a_run_and_its_plain_twin_make_the_expansion_aware_control() {
         numbers(&both, "ceiling", "gold lost"),
         [Some(0.0), Some(0.0)]
     );
+    assert_eq!(numbers(&both, "expansion", "overhead"), [Some(2.0)]);
     let alone = report("evidence", &[&expanded], quick());
     assert_eq!(numbers(&alone, "ceiling", "capped mean"), [Some(3_000.0)]);
     assert_eq!(numbers(&alone, "ceiling", "gold lost"), [Some(1.0)]);
@@ -507,4 +508,35 @@ fn time_and_money_add_up() {
             .to_string()
             .contains("unknown field `modle`")
     );
+}
+
+/// What a system does not say of one conversation is not known of all of them.
+#[test]
+fn a_system_that_leaves_out_a_count_has_no_total() {
+    let used = |conversation: &str, output| Consumption {
+        conversation: conversation.into(),
+        error: None,
+        chat_calls: Some(3),
+        input_tokens: Some(100),
+        output_tokens: output,
+        embedding_calls: Some(2),
+        truncated: None,
+        add_milliseconds: 1_000.0,
+        ready_milliseconds: 500.0,
+        export_error: None,
+        decisions_error: None,
+    };
+    let run = Outputs::made(
+        "told",
+        Complete {
+            consumptions: vec![used("a", Some(7)), used("b", None)],
+            ..Complete::default()
+        },
+    );
+    let report = report("cost", &[&run], quick());
+    assert_eq!(numbers(&report, "management", "calls"), [Some(6.0)]);
+    assert_eq!(numbers(&report, "management", "input"), [Some(200.0)]);
+    assert_eq!(numbers(&report, "management", "tokens"), [None]);
+    assert_eq!(numbers(&report, "management", "add"), [Some(3.0)]);
+    assert_eq!(numbers(&report, "latency", "add"), [Some(3.0)]);
 }
