@@ -209,6 +209,11 @@ fn coverage_utilization_and_paths_are_those_constructed() {
     near(number(&made, 0, 0, "questions"), told.len() as f64);
     near(number(&made, 0, 0, "result"), results / told.len() as f64);
     near(number(&made, 0, 0, "path given result"), paths / results);
+    let kinds = made.tables[1].rows.iter();
+    let kinds: Vec<[String; 2]> = kinds
+        .map(|row| [1, 2].map(|at| row[at].written()))
+        .collect();
+    assert_eq!(kinds, [["Cas", "1"], ["Cas", "2"], ["Tr", ""]]);
 }
 
 #[test]
@@ -328,9 +333,10 @@ fn oracle_gaps_are_those_constructed_and_unchanged_evidence_is_not_answered_agai
 }
 
 #[test]
-fn a_store_without_exports_or_of_other_questions_is_refused() {
+fn a_store_that_is_not_on_record_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (_, run) = native(folder.path(), "abstain", 1);
+    fs::remove_file(run.join("exports.jsonl")).unwrap();
     let out = folder.path().join("out");
     let oracle = ["oracle", text_of(&run), "--out", text_of(&out)];
     let (code, _, error) = finish(rawrag(PROGRAM, &oracle));

@@ -424,15 +424,16 @@ fn by_rule(assessment: &mut Assessment, episode: &Episode, asked: &Asked, eviden
         ("rule", found.rule),
         ("trigger", found.trigger),
     ];
-    assessment.components = Some(components(parts));
+    let mut parts = components(parts);
+    parts.extend(asked.hop.map(|hop| ("hop".to_owned(), json!(hop))));
+    assessment.components = Some(Value::Object(parts).to_string());
 }
 
-fn components<const N: usize>(parts: [(&str, Option<bool>); N]) -> String {
+fn components<const N: usize>(parts: [(&str, Option<bool>); N]) -> Map<String, Value> {
     let parts = parts.into_iter();
-    let found: Map<String, Value> = parts
+    parts
         .filter_map(|(name, found)| Some((name.to_owned(), json!(found?))))
-        .collect();
-    Value::Object(found).to_string()
+        .collect()
 }
 
 fn found(evidence: &str, contract: &Contract) -> Sufficiency {
@@ -540,14 +541,15 @@ fn fill(assessment: &mut Assessment, way: Way, reply: &ChatReply) {
                 assessment.result = Some(coverage != Coverage::Neither);
                 assessment.path = Some(coverage == Coverage::ResultAndPath);
             }
-            assessment.components = Some(components([
+            let parts = components([
                 ("value_complete", Some(audit.value_complete)),
                 ("temporal_chain", Some(audit.temporal_chain)),
                 ("deletion_targeted", Some(audit.deletion_targeted)),
                 ("dependency_rule", Some(audit.dependency_rule)),
                 ("upstream_trigger_state", Some(audit.upstream_trigger_state)),
                 ("linked", Some(audit.linked)),
-            ]));
+            ]);
+            assessment.components = Some(Value::Object(parts).to_string());
             Ok(audit.sufficient)
         }),
         Way::Excerpt | Way::Rule => {
