@@ -64,7 +64,7 @@ fn retrieval(
         gold_written: vec![],
         available: 10,
         shortlist,
-        requested: 3,
+        requested: 10,
         chunks: chunks.to_vec(),
         first_message: chunks.to_vec(),
         last_message: chunks.to_vec(),
@@ -539,4 +539,58 @@ fn a_system_that_leaves_out_a_count_has_no_total() {
     assert_eq!(numbers(&report, "management", "tokens"), [None]);
     assert_eq!(numbers(&report, "management", "add"), [Some(3.0)]);
     assert_eq!(numbers(&report, "latency", "add"), [Some(3.0)]);
+}
+
+#[test]
+fn a_depth_beyond_what_was_asked_for_is_refused() {
+    let run = Outputs::made(
+        "shallow",
+        Complete {
+            retrievals: vec![retrieval("q", &[1], &[1, 2, 3], &[1, 2, 3], 10)],
+            ..Complete::default()
+        },
+    );
+    let settings = Settings {
+        depth: Some(11),
+        ..quick()
+    };
+    let error = diagnostic("evidence")
+        .unwrap()
+        .report(&Input::new(&[&run], settings));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "shallow asked for 10 items, so nothing can be said of 11"
+    );
+}
+
+/// Two judges of the same two systems, who disagree about which is better.
+#[test]
+fn every_judge_that_all_runs_share_is_a_variant() {
+    use JudgmentOutcome::{Correct, Wrong};
+    let run = |name, lenient, strict| {
+        let by = |judge: &str, outcome| Judgment {
+            judge: judge.into(),
+            ..judgment("a/0", "fact", 0, outcome)
+        };
+        let judgments = vec![by("lenient", lenient), by("strict", strict)];
+        Outputs::made(
+            name,
+            Complete {
+                judgments,
+                ..Complete::default()
+            },
+        )
+    };
+    let (one, other) = (run("one", Correct, Wrong), run("other", Wrong, Correct));
+    let report = report("ranking", &[&one, &other], quick());
+    let (judges, first) = (
+        column(&report, "variants", "judge"),
+        column(&report, "variants", "first"),
+    );
+    let pairs: Vec<String> = judges
+        .iter()
+        .zip(first)
+        .map(|(j, f)| format!("{}: {}", j.written(), f.written()))
+        .collect();
+    assert_eq!(pairs, ["lenient: one", "strict: other"]);
 }
