@@ -594,3 +594,41 @@ fn every_judge_that_all_runs_share_is_a_variant() {
         .collect();
     assert_eq!(pairs, ["lenient: one", "strict: other"]);
 }
+
+/// Four questions of two conversations in two memory systems: the second finds one more. By question
+/// that is 0.25; no sign of two conversations says more than p = 1.
+#[test]
+fn memory_systems_are_compared_on_everything_they_returned() {
+    let run = |name, found: [u32; 4]| {
+        let ask = |at: usize| Search {
+            conversation: (if at < 2 { "a" } else { "b" }).into(),
+            ..search(&at.to_string(), &[1], 1)
+        };
+        let show = |at: usize| EvidenceItem {
+            conversation: (if at < 2 { "a" } else { "b" }).into(),
+            ..item(&at.to_string(), 1, Some(&[found[at]]), "x")
+        };
+        Outputs::made(
+            name,
+            Complete {
+                searches: (0..4).map(ask).collect(),
+                evidence: (0..4).map(show).collect(),
+                ..Complete::default()
+            },
+        )
+    };
+    let (first, second) = (run("first", [1, 0, 0, 0]), run("second", [1, 1, 0, 0]));
+    let report = report("depth", &[&first, &second], quick());
+    assert_eq!(
+        numbers(&report, "ablations", "value"),
+        [0.25, 0.5, 0.25, 0.5].map(Some)
+    );
+    assert_eq!(
+        numbers(&report, "ablations", "difference"),
+        [None, Some(0.25), None, Some(0.25)]
+    );
+    assert_eq!(
+        numbers(&report, "ablations", "p, by conversation")[1],
+        Some(1.0)
+    );
+}
