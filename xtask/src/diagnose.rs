@@ -104,6 +104,7 @@ impl DiagnoseError {
                     DiagnosticError::Runs { .. }
                         | DiagnosticError::Ambiguous { .. }
                         | DiagnosticError::NoSuch { .. }
+                        | DiagnosticError::Depth { .. }
                 )
         )
     }

@@ -5,14 +5,15 @@
 //!   until everything can be found; of runs that index, the time to index. Answering and judging
 //!   are not in it.
 //! - Growth (Figure 1): seconds after each ingestion unit, one after another.
-//! - Calls (Table 32; 003, Appendix H): attempts by stage and model. A reply from the cache counts
+//! - Management (Table 32): what a memory system says that its own models used.
+//! - Calls (003, Appendix H): attempts by stage and model. A reply from the cache counts
 //!   with the tokens and the price that it cost once.
 //! - Dollars a question at several ratios of writing to reading (003, equation 9, Figure 8), where a
 //!   list of prices is given.
 
 use std::collections::BTreeMap;
 
-use rawrag_records::Usage;
+use rawrag_records::{Consumption, Usage};
 
 use crate::evidence::{RUN_COLUMN, table};
 use crate::prices::cost_per_question;
@@ -31,11 +32,13 @@ pub(crate) const COST: Diagnostic = Diagnostic {
 fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     let (mut latency, mut growth, mut calls, mut dollars) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut management = Vec::new();
     let mut notes = Vec::new();
     for &run in &input.runs {
         let nothing = run.usage.is_empty()
             && run.histories.is_empty()
             && run.ingestions.is_empty()
+            && run.consumptions.is_empty()
             && searches(run).is_empty();
         if nothing {
             return Err(DiagnosticError::Missing {
@@ -46,6 +49,7 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
         }
         latency.push(times(run));
         growth.extend(curve(run));
+        management.extend(consumed(run));
         calls.extend(stages(run, input));
         dollars.extend(per_question(run, input));
         notes.extend(machine(run));
@@ -61,6 +65,12 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
                 "one conversation of one run after one ingestion unit",
                 &GROWTH,
                 growth,
+            ),
+            table(
+                "management",
+                "what one memory system says that its own models used",
+                &MANAGEMENT,
+                management,
             ),
             table(
                 "calls",
@@ -110,6 +120,13 @@ fn adding(run: &Outputs) -> BTreeMap<&str, f64> {
     for unit in &run.ingestions {
         *added.entry(&unit.conversation).or_default() +=
             unit.milliseconds + unit.ready_milliseconds.unwrap_or(0.0);
+    }
+    if added.is_empty() {
+        let used = run.consumptions.iter();
+        added.extend(used.map(|c| {
+            let milliseconds = c.add_milliseconds + c.ready_milliseconds;
+            (c.conversation.as_str(), milliseconds)
+        }));
     }
     if added.is_empty() {
         let index = run.histories.values();
@@ -217,6 +234,63 @@ fn curve(run: &Outputs) -> Vec<Vec<Value>> {
         ]);
     }
     rows
+}
+
+const MANAGEMENT: [Column; 11] = [
+    RUN_COLUMN,
+    Column::new("conversations", Unit::Count, "conversations added"),
+    Column::new(
+        "failed",
+        Unit::Count,
+        "of these, those of which the system reports an error",
+    ),
+    Column::new("calls", Unit::Count, "calls of chat models"),
+    Column::new("input", Unit::Count, "tokens sent to them"),
+    Column::new("output", Unit::Count, "tokens received"),
+    Column::new("tokens", Unit::Count, "both together"),
+    Column::new("embedding calls", Unit::Count, "calls of embedders"),
+    Column::new(
+        "add",
+        Unit::Number,
+        "seconds of adding and of waiting until all can be found",
+    ),
+    Column::new("search", Unit::Number, "seconds of all searches"),
+    Column::new("total", Unit::Number, "their sum"),
+];
+
+/// The cost of managing memory (Table 32); a count that any conversation leaves out is not known.
+fn consumed(run: &Outputs) -> Option<Vec<Value>> {
+    let used = &run.consumptions;
+    let sum = |of: fn(&Consumption) -> Option<u32>| -> Option<u64> {
+        used.iter().map(|c| of(c).map(u64::from)).sum()
+    };
+    let told = |count: Option<u64>| {
+        count.map_or_else(
+            || Value::Absent("the system does not say of every conversation".to_owned()),
+            Value::Count,
+        )
+    };
+    let (input, output) = (sum(|c| c.input_tokens), sum(|c| c.output_tokens));
+    let waited = used
+        .iter()
+        .map(|c| c.add_milliseconds + c.ready_milliseconds);
+    let add = Spread::of(waited).sum() / 1e3;
+    let search = Spread::of(searches(run)).sum() / 1e3;
+    (!used.is_empty()).then(|| {
+        vec![
+            run.manifest.name.as_str().into(),
+            used.len().into(),
+            used.iter().filter(|c| c.error.is_some()).count().into(),
+            told(sum(|c| c.chat_calls)),
+            told(input),
+            told(output),
+            told(input.zip(output).map(|(input, output)| input + output)),
+            told(sum(|c| c.embedding_calls)),
+            Value::Number(add),
+            Value::Number(search),
+            Value::Number(add + search),
+        ]
+    })
 }
 
 const CALLS: [Column; 11] = [

@@ -220,19 +220,7 @@ fn ablations_of(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Vec<Value>>, DiagnosticError> {
     let runs = side_by_side(&input.runs)?;
-    let shared: Vec<usize> = match input.settings.depth {
-        Some(depth) => vec![depth],
-        None => {
-            let of = |run: &&Outputs| cutoffs(run);
-            let mut all = input.runs.iter().map(of);
-            let first = all.next().unwrap_or_default();
-            let rest: Vec<Vec<usize>> = all.collect();
-            first
-                .into_iter()
-                .filter(|k| rest.iter().all(|r| r.contains(k)))
-                .collect()
-        }
-    };
+    let shared = shared_depths(input);
     let at = |depth| -> Vec<Condition<'_>> {
         let each = input.runs.iter().enumerate();
         each.map(|(at, &run)| Condition { run, at, depth })
@@ -241,7 +229,7 @@ fn ablations_of(
     let mut rows = Vec::new();
     for k in shared {
         for measure in [Measure::Any, Measure::All] {
-            rows.extend(compare(measure, &at(Some(k)), 0, &runs, input)?);
+            rows.extend(compare(measure, &at(k), 0, &runs, input)?);
         }
     }
     let judged = |run: &&Outputs| run.questions.iter().any(|q| !q.judgments.is_empty());
@@ -251,6 +239,25 @@ fn ablations_of(
         notes.push("Some of the runs are not judged, so accuracy is not compared.".to_owned());
     }
     Ok(rows)
+}
+
+/// The depth asked for, or those at which every run counted its evidence, or everything returned
+/// where there are none: memory systems count no depths.
+fn shared_depths(input: &Input<'_>) -> Vec<Option<usize>> {
+    if input.settings.depth.is_some() {
+        return vec![input.settings.depth];
+    }
+    let mut all = input.runs.iter().map(|run| cutoffs(run));
+    let first = all.next().unwrap_or_default();
+    let rest: Vec<Vec<usize>> = all.collect();
+    let shared = first
+        .into_iter()
+        .filter(|k| rest.iter().all(|r| r.contains(k)));
+    let shared: Vec<Option<usize>> = shared.map(Some).collect();
+    if shared.is_empty() {
+        return vec![None];
+    }
+    shared
 }
 
 /// The questions on which a measure is defined in every condition, with their strata and clusters.

@@ -47,15 +47,16 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
                 run: run.manifest.name.clone(),
             });
         }
+        let twin = plain_twin(run, input);
         let depths = depths(run, input.settings.depth);
         for &depth in &depths {
             report.lengths.push(lengths(run, depth));
             report.items.push(items(run, depth));
             report.position.push(position(run, depth));
             report.stages.push(stages(run, depth));
-            report
-                .ceiling
-                .push(ceiling(run, plain_twin(run, input), depth));
+            report.ceiling.push(ceiling(run, twin, depth));
+            let cost = twin.and_then(|twin| expansion(run, twin, depth));
+            report.expansion.extend(cost);
         }
         report.novelty.extend(novelty(run));
         report.notes.extend(notes(run));
@@ -77,6 +78,12 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
                 report.position,
             ),
             table("stages", "one run at one depth", &STAGES, report.stages),
+            table(
+                "expansion",
+                "one run at one depth whose items are on record unexpanded too",
+                &EXPANSION,
+                report.expansion,
+            ),
             table("ceiling", "one run at one depth", &CEILINGS, report.ceiling),
         ],
         notes: report.notes,
@@ -90,6 +97,7 @@ struct Parts {
     novelty: Vec<Vec<Value>>,
     position: Vec<Vec<Value>>,
     stages: Vec<Vec<Value>>,
+    expansion: Vec<Vec<Value>>,
     ceiling: Vec<Vec<Value>>,
     notes: Vec<String>,
 }
@@ -711,6 +719,48 @@ fn ceiling(run: &Outputs, twin: Option<&Outputs>, depth: Option<usize>) -> Vec<V
         gold.into(),
         near.into(),
     ]
+}
+
+const EXPANSION: [Column; 7] = [
+    RUN_COLUMN,
+    DEPTH,
+    Column::new("plain run", Unit::Text, "the same items without expansion"),
+    Column::new(
+        "questions",
+        Unit::Count,
+        "questions counted at that depth in both",
+    ),
+    Column::new("plain", Unit::Tokens, "mean tokens without expansion"),
+    Column::new("expanded", Unit::Tokens, "mean tokens with it"),
+    Column::new(
+        "overhead",
+        Unit::Rate,
+        "what expansion adds, as a share of the plain evidence",
+    ),
+];
+
+/// What showing the whole messages around a chunk costs.
+fn expansion(run: &Outputs, plain: &Outputs, depth: Option<usize>) -> Option<Vec<Value>> {
+    let both = run
+        .questions
+        .iter()
+        .zip(&plain.questions)
+        .filter_map(|(a, b)| {
+            let (expanded, bare) = (assembled(run, a, depth)?, assembled(plain, b, depth)?);
+            Some((f64::from(expanded), f64::from(bare)))
+        });
+    let (expanded, bare): (Vec<f64>, Vec<f64>) = both.unzip();
+    let (expanded, bare) = (Spread::of(expanded), Spread::of(bare));
+    let overhead = (bare.sum() > 0.0).then(|| expanded.sum() / bare.sum() - 1.0)?;
+    Some(vec![
+        run.manifest.name.as_str().into(),
+        depth_value(depth),
+        plain.manifest.name.as_str().into(),
+        expanded.len().into(),
+        bare.mean_of("evidence counted at that depth"),
+        expanded.mean_of("evidence counted at that depth"),
+        Value::Number(overhead),
+    ])
 }
 
 /// What headers and separators add for each item but the first, on average, rounded up.

@@ -294,10 +294,13 @@ fn variants(
         ));
     }
     let errata: &[bool] = if listed > 0 { &[false, true] } else { &[false] };
-    let most = |of: fn(&QuestionRecords) -> usize| {
-        runs.runs.iter().flatten().map(|q| of(q)).max().unwrap_or(0)
+    // Ways of counting differ only where a judge graded some question more than once.
+    let graded_again = |q: &&QuestionRecords| {
+        let mut by: Vec<&str> = q.judgments.iter().map(|j| j.judge.as_str()).collect();
+        by.sort_unstable();
+        by.windows(2).any(|pair| pair[0] == pair[1])
     };
-    let repeated = most(|q| q.judgments.len()) > 1;
+    let repeated = runs.runs.iter().flatten().any(graded_again);
     let counting = if repeated {
         &Counting::ALL[..]
     } else {

@@ -3,8 +3,8 @@ use rawrag_scoring::judge::Policy;
 use rawrag_statistics::{FamilyError, Replication, ResamplingError};
 
 use crate::{
-    Outputs, Report, cost, coverage, depth, evidence, failure, length, mutation, nano, oracle,
-    path, ranking, selection,
+    Outputs, Report, Shown, cost, coverage, depth, evidence, failure, length, mutation, nano,
+    oracle, path, ranking, selection,
 };
 
 /// Every diagnostic.
@@ -120,6 +120,16 @@ pub enum DiagnosticError {
         /// What differs.
         problem: String,
     },
+    /// More items are to be looked at than a run asked for.
+    #[error("{run} asked for {requested} items, so nothing can be said of {depth}")]
+    Depth {
+        /// The run.
+        run: String,
+        /// The depth asked for.
+        depth: usize,
+        /// What the run asked for.
+        requested: usize,
+    },
     /// Several judges or assessors, and none was named.
     #[error("{run} has several {what}s ({}): name one with --{what}", names.join(", "))]
     Ambiguous {
@@ -200,6 +210,20 @@ impl Diagnostic {
                     need: need.name(),
                     run: run.manifest.name.clone(),
                 });
+            }
+        }
+        if let Some(depth) = input.settings.depth {
+            for run in &input.runs {
+                let asked = run.questions.iter().filter_map(Shown::before_selection);
+                if let Some(requested) = asked.map(|shown| shown.requested).min()
+                    && requested < depth
+                {
+                    return Err(DiagnosticError::Depth {
+                        run: run.manifest.name.clone(),
+                        depth,
+                        requested,
+                    });
+                }
             }
         }
         (self.analyse)(input)

@@ -121,7 +121,8 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     })
 }
 
-/// The depth asked for, or those at which every run counted its evidence.
+/// The depth asked for, or those at which every run counted its evidence, or the natural one where
+/// there are none: memory systems count no depths.
 fn shared_depths(input: &Input<'_>) -> Vec<usize> {
     if let Some(depth) = input.settings.depth {
         return vec![depth];
@@ -129,10 +130,14 @@ fn shared_depths(input: &Input<'_>) -> Vec<usize> {
     let mut all = input.runs.iter().map(|run| cutoffs(run));
     let first = all.next().unwrap_or_default();
     let rest: Vec<Vec<usize>> = all.collect();
-    first
+    let shared = first
         .into_iter()
-        .filter(|k| rest.iter().all(|r| r.contains(k)))
-        .collect()
+        .filter(|k| rest.iter().all(|r| r.contains(k)));
+    let shared: Vec<usize> = shared.collect();
+    if shared.is_empty() {
+        return vec![NATURAL];
+    }
+    shared
 }
 
 const K: Column = Column::new("k", Unit::Count, "items of the selector that are looked at");

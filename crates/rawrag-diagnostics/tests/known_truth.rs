@@ -8,8 +8,8 @@
 use rawrag_diagnostics::prices::Prices;
 use rawrag_diagnostics::{Errata, Input, Outputs, Report, Settings, Value, diagnostic};
 use rawrag_records::{
-    AnswerOutcome, Complete, EvidenceItem, Ingestion, Judgment, JudgmentOutcome, Retrieval, Search,
-    SearchOutcome, StoredObject, Usage,
+    AnswerOutcome, Complete, Consumption, EvidenceItem, Ingestion, Judgment, JudgmentOutcome,
+    Retrieval, Search, SearchOutcome, StoredObject, Usage,
 };
 use rawrag_statistics::Replication;
 use serde_json::json;
@@ -64,7 +64,7 @@ fn retrieval(
         gold_written: vec![],
         available: 10,
         shortlist,
-        requested: 3,
+        requested: 10,
         chunks: chunks.to_vec(),
         first_message: chunks.to_vec(),
         last_message: chunks.to_vec(),
@@ -341,6 +341,7 @@ fn a_run_and_its_plain_twin_make_the_expansion_aware_control() {
         numbers(&both, "ceiling", "gold lost"),
         [Some(0.0), Some(0.0)]
     );
+    assert_eq!(numbers(&both, "expansion", "overhead"), [Some(2.0)]);
     let alone = report("evidence", &[&expanded], quick());
     assert_eq!(numbers(&alone, "ceiling", "capped mean"), [Some(3_000.0)]);
     assert_eq!(numbers(&alone, "ceiling", "gold lost"), [Some(1.0)]);
@@ -506,5 +507,128 @@ fn time_and_money_add_up() {
             .unwrap_err()
             .to_string()
             .contains("unknown field `modle`")
+    );
+}
+
+/// What a system does not say of one conversation is not known of all of them.
+#[test]
+fn a_system_that_leaves_out_a_count_has_no_total() {
+    let used = |conversation: &str, output| Consumption {
+        conversation: conversation.into(),
+        error: None,
+        chat_calls: Some(3),
+        input_tokens: Some(100),
+        output_tokens: output,
+        embedding_calls: Some(2),
+        truncated: None,
+        add_milliseconds: 1_000.0,
+        ready_milliseconds: 500.0,
+        export_error: None,
+        decisions_error: None,
+    };
+    let run = Outputs::made(
+        "told",
+        Complete {
+            consumptions: vec![used("a", Some(7)), used("b", None)],
+            ..Complete::default()
+        },
+    );
+    let report = report("cost", &[&run], quick());
+    assert_eq!(numbers(&report, "management", "calls"), [Some(6.0)]);
+    assert_eq!(numbers(&report, "management", "input"), [Some(200.0)]);
+    assert_eq!(numbers(&report, "management", "tokens"), [None]);
+    assert_eq!(numbers(&report, "management", "add"), [Some(3.0)]);
+    assert_eq!(numbers(&report, "latency", "add"), [Some(3.0)]);
+}
+
+#[test]
+fn a_depth_beyond_what_was_asked_for_is_refused() {
+    let run = Outputs::made(
+        "shallow",
+        Complete {
+            retrievals: vec![retrieval("q", &[1], &[1, 2, 3], &[1, 2, 3], 10)],
+            ..Complete::default()
+        },
+    );
+    let settings = Settings {
+        depth: Some(11),
+        ..quick()
+    };
+    let error = diagnostic("evidence")
+        .unwrap()
+        .report(&Input::new(&[&run], settings));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "shallow asked for 10 items, so nothing can be said of 11"
+    );
+}
+
+/// Two judges of the same two systems, who disagree about which is better.
+#[test]
+fn every_judge_that_all_runs_share_is_a_variant() {
+    use JudgmentOutcome::{Correct, Wrong};
+    let run = |name, lenient, strict| {
+        let by = |judge: &str, outcome| Judgment {
+            judge: judge.into(),
+            ..judgment("a/0", "fact", 0, outcome)
+        };
+        let judgments = vec![by("lenient", lenient), by("strict", strict)];
+        Outputs::made(
+            name,
+            Complete {
+                judgments,
+                ..Complete::default()
+            },
+        )
+    };
+    let (one, other) = (run("one", Correct, Wrong), run("other", Wrong, Correct));
+    let report = report("ranking", &[&one, &other], quick());
+    let (judges, first) = (
+        column(&report, "variants", "judge"),
+        column(&report, "variants", "first"),
+    );
+    let pairs: Vec<String> = judges
+        .iter()
+        .zip(first)
+        .map(|(j, f)| format!("{}: {}", j.written(), f.written()))
+        .collect();
+    assert_eq!(pairs, ["lenient: one", "strict: other"]);
+}
+
+/// Four questions of two conversations in two memory systems: the second finds one more. By question
+/// that is 0.25; no sign of two conversations says more than p = 1.
+#[test]
+fn memory_systems_are_compared_on_everything_they_returned() {
+    let run = |name, found: [u32; 4]| {
+        let ask = |at: usize| Search {
+            conversation: (if at < 2 { "a" } else { "b" }).into(),
+            ..search(&at.to_string(), &[1], 1)
+        };
+        let show = |at: usize| EvidenceItem {
+            conversation: (if at < 2 { "a" } else { "b" }).into(),
+            ..item(&at.to_string(), 1, Some(&[found[at]]), "x")
+        };
+        Outputs::made(
+            name,
+            Complete {
+                searches: (0..4).map(ask).collect(),
+                evidence: (0..4).map(show).collect(),
+                ..Complete::default()
+            },
+        )
+    };
+    let (first, second) = (run("first", [1, 0, 0, 0]), run("second", [1, 1, 0, 0]));
+    let report = report("depth", &[&first, &second], quick());
+    assert_eq!(
+        numbers(&report, "ablations", "value"),
+        [0.25, 0.5, 0.25, 0.5].map(Some)
+    );
+    assert_eq!(
+        numbers(&report, "ablations", "difference"),
+        [None, Some(0.25), None, Some(0.25)]
+    );
+    assert_eq!(
+        numbers(&report, "ablations", "p, by conversation")[1],
+        Some(1.0)
     );
 }
