@@ -62,6 +62,52 @@ fn a_run_that_is_killed_loses_nothing() {
     assert_eq!(records(&killed), records(&whole));
 }
 
+/// Text that is kept is the evidence that was counted, and stays whole through a cut.
+#[test]
+fn evidence_may_be_kept_as_text() {
+    need_weights!();
+    let folder = tempfile::tempdir().unwrap();
+    let experiment = small_experiment(folder.path()).unwrap();
+    let mut written = fs::read_to_string(&experiment).unwrap();
+    written.push_str("keep_text = true\n");
+    fs::write(&experiment, &written).unwrap();
+    let run = folder.path().join("run");
+    let arguments = ["run", text(&experiment), "--out", text(&run)];
+    let (code, _, error) = call(&arguments);
+    assert_eq!(code, 0, "{error}");
+    let read = |kind: &str| fs::read_to_string(run.join(format!("{kind}.jsonl"))).unwrap();
+    let kinds = ["retrievals", "searches", "evidence"];
+    let whole: Vec<String> = kinds.iter().map(|kind| read(kind)).collect();
+    let values = |text: &str| -> Vec<Value> {
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let tokens = |records: &[Value], field: &str| -> u64 {
+        records.iter().map(|r| r[field].as_u64().unwrap()).sum()
+    };
+    let (retrievals, searches, items) = (values(&whole[0]), values(&whole[1]), values(&whole[2]));
+    let counted: u64 = retrievals
+        .iter()
+        .flat_map(|r| r["tokens"].as_array().unwrap())
+        .map(|tokens| tokens.as_u64().unwrap())
+        .sum();
+    assert_eq!(tokens(&searches, "evidence_tokens"), counted);
+    assert_eq!(tokens(&items, "tokens"), counted);
+    assert!(
+        items
+            .iter()
+            .all(|item| item["text"].as_str().unwrap().contains(": I left the "))
+    );
+    // The last retrieval was not yet written when the process ended.
+    let cut = whole[0].trim_end().rfind('\n').unwrap() + 1;
+    fs::write(run.join("retrievals.jsonl"), &whole[0][..cut]).unwrap();
+    let (code, _, error) = call(&arguments);
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(read("evidence"), whole[2]);
+    assert_eq!(searches.len(), read("searches").lines().count());
+}
+
 #[test]
 fn a_finished_run_does_no_work_and_says_so() {
     need_weights!();

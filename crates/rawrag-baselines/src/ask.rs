@@ -31,13 +31,21 @@ pub struct Asked {
     pub ready_milliseconds: f64,
     /// One a question, in the order of asking.
     pub searches: Vec<Search>,
-    /// Everything persisted, or why it is not known: at the end, and before that at each phase in
-    /// which questions were asked of a prefix.
-    pub exports: Vec<(Option<Phase>, Result<Vec<Stored>, String>)>,
+    /// What was persisted at each phase whose questions were all asked of one prefix, and at the end.
+    pub exports: Vec<Export>,
     /// The write decisions, or why they are not known.
     pub decisions: Result<Vec<Decision>, String>,
     /// What was used, or why it is not known.
     pub usage: Result<Usage, String>,
+}
+
+/// A store as it was at one time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Export {
+    /// The phase whose questions had just been asked; `None` at the end.
+    pub phase: Option<Phase>,
+    /// Everything persisted, or why it is not known.
+    pub stored: Result<Vec<Stored>, String>,
 }
 
 /// One ingestion unit that a system took in.
@@ -144,7 +152,9 @@ pub fn ask(
     };
     let requested = k * opened.perspectives as usize;
     let mut added = HashSet::new();
-    for stage in stages(asked.visibility, questions) {
+    let stages = stages(asked.visibility, questions);
+    let phases: Vec<Option<Phase>> = stages.iter().map(|stage| stage.phase(questions)).collect();
+    for (stage, phase) in stages.iter().zip(&phases) {
         let due: Vec<Said> = messages
             .iter()
             .filter(|said| !added.contains(&said.position) && stage.shows(said.date))
@@ -189,13 +199,16 @@ pub fn ask(
             });
             progress(Step::Search);
         }
-        if let Some(phase) = stage.phase(questions) {
+        // A phase of which questions were asked at several times has no one store.
+        if phase.is_some() && phases.iter().filter(|other| *other == phase).count() == 1 {
             let stored = system.export().map_err(|error| error.to_string());
-            asked.exports.push((Some(phase), stored));
+            let phase = *phase;
+            asked.exports.push(Export { phase, stored });
         }
     }
     let stored = system.export().map_err(|error| error.to_string());
-    asked.exports.push((None, stored));
+    let phase = None;
+    asked.exports.push(Export { phase, stored });
     asked.decisions = system.decisions().map_err(|error| error.to_string());
     asked.usage = system.usage().map_err(|error| error.to_string());
     let closed = system.close();
@@ -466,6 +479,26 @@ mod tests {
         }
     }
 
+    /// Several times before a change are no one phase with one store.
+    #[test]
+    fn a_store_is_exported_at_a_phase_that_has_one_time() {
+        let phases = |asked: &Asked| -> Vec<Option<Phase>> {
+            asked.exports.iter().map(|export| export.phase).collect()
+        };
+        let before = |date: &str| Question {
+            phase: Some(Phase::Before),
+            ..question(Some(date))
+        };
+        let mut questions = vec![before("2025-01-15"), question(None)];
+        let run = |questions: &[Question]| {
+            let mut system = Odd::new(false, 0);
+            ask(&mut system, "run", &conversation(), questions, 1, |_| {}).unwrap()
+        };
+        assert_eq!(phases(&run(&questions)), [Some(Phase::Before), None]);
+        questions.push(before("2025-01-20"));
+        assert_eq!(phases(&run(&questions)), [None]);
+    }
+
     fn outcome(system: &mut Odd, k: usize) -> Asked {
         let questions = [question(None), question(Some("2025-01-15"))];
         ask(system, "run", &conversation(), &questions, k, |_| {}).unwrap()
@@ -490,7 +523,7 @@ mod tests {
             .map(|s| (s.question, s.found.as_ref().unwrap()[0].messages.clone()))
             .collect();
         assert_eq!(seen, [(1, Some(vec![2])), (0, Some(vec![3]))]);
-        assert_eq!(asked.exports[0].1.as_ref().unwrap().len(), 4);
+        assert_eq!(asked.exports[0].stored.as_ref().unwrap().len(), 4);
     }
 
     /// mem0#5404: a system that ignores k.

@@ -2,13 +2,14 @@
 //! leave out of a search whatever is later than its cutoff.
 
 use rawrag_chunking::{Chunk, Encoding, Rendering, Transcript};
-use rawrag_corpus::{Conversation, Message, Session, Timestamp};
+use rawrag_corpus::Timestamp;
 use rawrag_retrieval::{
     Assembled, EvidenceSettings, HistoryIndex, Models, RetrievalError, Retriever, Settings,
     assemble,
 };
 use serde::{Deserialize, Serialize};
 
+use crate::gathered::Gathered;
 use crate::system::{
     Capabilities, Decision, Description, Item, MemorySystem, Namespace, Opened, Said, Stored,
     SystemError, Unit, Usage,
@@ -84,8 +85,7 @@ const MARKER: &str = "\n[... middle of the history left out ...]\n";
 pub struct NativeSystem {
     kind: Native,
     description: Description,
-    conversation: Conversation,
-    positions: Vec<u32>,
+    gathered: Gathered,
     index: Option<HistoryIndex>,
     truncated: u64,
 }
@@ -116,8 +116,7 @@ impl NativeSystem {
         Ok(Self {
             kind,
             description,
-            conversation: empty("none"),
-            positions: Vec::new(),
+            gathered: Gathered::new("none"),
             index: None,
             truncated: 0,
         })
@@ -125,35 +124,26 @@ impl NativeSystem {
 
     /// The messages that `cutoff` lets through, in the order in which they were added.
     fn visible(&self, cutoff: Option<Timestamp>) -> Vec<usize> {
-        let dates = self
-            .conversation
-            .messages()
-            .map(|(session, _, message)| self.conversation.date_of(session, message));
         let seen = |date: Option<Timestamp>| {
             cutoff.is_none_or(|cutoff| date.is_none_or(|date| date <= cutoff))
         };
+        let dates = self.gathered.dates().iter().enumerate();
         dates
-            .enumerate()
-            .filter(|(_, date)| seen(*date))
+            .filter(|(_, date)| seen(**date))
             .map(|(at, _)| at)
             .collect()
     }
 
     /// The given places among the added messages as positions, and their latest date.
     fn origin(&self, places: impl Iterator<Item = usize>) -> (Option<Vec<u32>>, Option<Timestamp>) {
-        let dated: Vec<Option<Timestamp>> = self
-            .conversation
-            .messages()
-            .map(|(session, _, message)| self.conversation.date_of(session, message))
-            .collect();
         let places: Vec<usize> = places.collect();
         let latest = places
             .iter()
-            .filter_map(|&at| dated.get(at).copied().flatten())
+            .filter_map(|&at| self.gathered.dates().get(at).copied().flatten())
             .max();
         let mut positions: Vec<u32> = places
             .iter()
-            .filter_map(|&at| self.positions.get(at).copied())
+            .filter_map(|&at| self.gathered.positions().get(at).copied())
             .collect();
         positions.sort_unstable();
         positions.dedup();
@@ -194,7 +184,7 @@ impl NativeSystem {
             .filter_map(|item| index.chunks.get(item.chunk as usize))
             .collect();
         let Assembled { entries, .. } = assemble(
-            &self.conversation,
+            self.gathered.conversation(),
             &index.transcript,
             &chosen,
             &retrieval.evidence,
@@ -219,7 +209,7 @@ impl NativeSystem {
         if visible.is_empty() {
             return Ok(Vec::new());
         }
-        let transcript = Transcript::new(&self.conversation, Rendering::Dated);
+        let transcript = Transcript::new(self.gathered.conversation(), Rendering::Dated);
         let text: String = visible
             .iter()
             .map(|&at| format!("{}\n", transcript.messages(at as u32..at as u32 + 1)))
@@ -263,8 +253,7 @@ impl MemorySystem for NativeSystem {
         if !namespace.fresh {
             return Err(SystemError::Unsupported("taking up a closed conversation"));
         }
-        self.conversation = empty(&namespace.name);
-        self.positions.clear();
+        self.gathered = Gathered::new(&namespace.name);
         self.index = None;
         self.truncated = 0;
         Ok(Opened { perspectives: 1 })
@@ -272,39 +261,14 @@ impl MemorySystem for NativeSystem {
 
     fn add(&mut self, unit: &[Said]) -> Result<(), SystemError> {
         self.index = None;
-        for said in unit {
-            let name = format!("session {}", said.session + 1);
-            let sessions = &mut self.conversation.sessions;
-            if sessions.last().is_none_or(|last| last.id.as_str() != name) {
-                sessions.push(Session {
-                    id: name.into(),
-                    date: said.date,
-                    messages: Vec::new(),
-                });
-            }
-            let Some(session) = sessions.last_mut() else {
-                continue;
-            };
-            // A message without a date must not inherit its session's first.
-            if said.date.is_none() {
-                session.date = None;
-            }
-            session.messages.push(Message {
-                id: said.position.to_string().into(),
-                speaker: said.speaker.clone(),
-                text: said.text.clone(),
-                captions: said.captions.clone(),
-                date: said.date,
-            });
-            self.positions.push(said.position);
-        }
+        self.gathered.add(unit);
         Ok(())
     }
 
     fn ready(&mut self) -> Result<(), SystemError> {
         if let (Native::Retrieval(retrieval), None) = (&self.kind, &self.index) {
             let index = Retriever::new(retrieval.settings.clone(), retrieval.models.clone())
-                .and_then(|retriever| retriever.index(&self.conversation))
+                .and_then(|retriever| retriever.index(self.gathered.conversation()))
                 .map_err(|error| refused("ready", &error.to_string()))?;
             self.truncated = index.truncated as u64;
             self.index = Some(index);
@@ -325,7 +289,7 @@ impl MemorySystem for NativeSystem {
             Native::Retrieval(retrieval) => self.retrieve(retrieval, question, k, cutoff),
             Native::FullContext(policy) => self.whole(*policy, question, &self.visible(cutoff)),
             Native::Recency => {
-                let transcript = Transcript::new(&self.conversation, Rendering::Dated);
+                let transcript = Transcript::new(self.gathered.conversation(), Rendering::Dated);
                 let last = self.visible(cutoff).into_iter().rev().take(k);
                 let item = |at: usize| {
                     let text = transcript.messages(at as u32..at as u32 + 1).to_owned();
@@ -355,12 +319,12 @@ impl MemorySystem for NativeSystem {
             };
             return Ok(index.chunks.iter().enumerate().map(chunk).collect());
         }
-        let transcript = Transcript::new(&self.conversation, Rendering::Dated);
+        let transcript = Transcript::new(self.gathered.conversation(), Rendering::Dated);
         let message = |at: usize| {
             let text = transcript.messages(at as u32..at as u32 + 1);
             stored(at, text, at..at + 1)
         };
-        Ok((0..self.positions.len()).map(message).collect())
+        Ok((0..self.gathered.positions().len()).map(message).collect())
     }
 
     fn decisions(&mut self) -> Result<Vec<Decision>, SystemError> {
@@ -375,17 +339,9 @@ impl MemorySystem for NativeSystem {
     }
 
     fn close(&mut self) -> Result<(), SystemError> {
-        self.conversation = empty("none");
-        self.positions.clear();
+        self.gathered = Gathered::new("none");
         self.index = None;
         Ok(())
-    }
-}
-
-fn empty(id: &str) -> Conversation {
-    Conversation {
-        id: id.into(),
-        sessions: Vec::new(),
     }
 }
 

@@ -161,16 +161,7 @@ impl MemorySystem for ProcessSystem {
             models: self.launch.models.clone(),
             settings: self.launch.settings.clone(),
         })?;
-        let most = namespace.speakers.len().max(1);
-        if opened.perspectives == 0 || opened.perspectives as usize > most {
-            return Err(SystemError::Contract {
-                call: "open",
-                problem: format!(
-                    "perspectives is {}; it must be 1 to {most}, the number of speakers",
-                    opened.perspectives
-                ),
-            });
-        }
+        opened.check(namespace)?;
         Ok(opened)
     }
 

@@ -318,9 +318,36 @@ pub enum SystemError {
         /// The file.
         stderr: String,
     },
+    /// It did not answer over HTTP.
+    #[error("{call}: {address}: {reason}")]
+    Unreachable {
+        /// The call.
+        call: &'static str,
+        /// Where it was sent.
+        address: String,
+        /// What came of it.
+        reason: String,
+    },
     /// A file or stream of this side failed.
     #[error("{0}")]
     Io(String),
+}
+
+impl Opened {
+    /// Whether there can be so many perspectives.
+    pub(crate) fn check(self, namespace: &Namespace) -> Result<(), SystemError> {
+        let most = namespace.speakers.len().max(1);
+        if self.perspectives == 0 || self.perspectives as usize > most {
+            return Err(SystemError::Contract {
+                call: "open",
+                problem: format!(
+                    "perspectives is {}; it must be 1 to {most}, the number of speakers",
+                    self.perspectives
+                ),
+            });
+        }
+        Ok(())
+    }
 }
 
 impl Namespace {

@@ -8,7 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use rawrag_baselines::check::{Verdict, check};
-use rawrag_baselines::{Launch, Limits, MemorySystem, Namespace, ProcessSystem, Said, SystemError};
+use rawrag_baselines::{
+    HttpSystem, Launch, Limits, MemorySystem, Namespace, ProcessSystem, Remote, Said, SystemError,
+};
 
 fn launch(command: &[&str], folder: &Path) -> Launch {
     Launch {
@@ -77,6 +79,70 @@ fn the_example_passes_the_conformance_suite() {
         *verdict == Verdict::Passed || name.starts_with("decisions")
     };
     assert!(report.verdicts.iter().all(claimed), "{report}");
+}
+
+/// The example behind HTTP, killed with the test.
+struct Served {
+    child: std::process::Child,
+    remote: Remote,
+}
+
+impl Served {
+    fn start(folder: &Path, command: &[&str]) -> Self {
+        let bridge = format!("{}/wrappers/over_http.py", env!("CARGO_MANIFEST_DIR"));
+        let mut child = Command::new("python3")
+            .args([&bridge, "0"])
+            .arg(folder)
+            .args(command)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut address = String::new();
+        let said = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut { said }, &mut address).unwrap();
+        let remote = Remote {
+            address: address.trim().to_owned(),
+            models: None,
+            settings: serde_json::Map::new(),
+            call: Duration::from_secs(60),
+        };
+        Self { child, remote }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_same_messages_over_http_pass_the_suite_and_a_crash_is_a_failure() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &["python3", &example()]);
+    let mut system = HttpSystem::connect(served.remote.clone()).unwrap();
+    let report = check(&mut system, "check");
+    assert!(report.passed(), "{report}");
+
+    let odd = shell("echo out of ink >&2; exit 7");
+    let odd: Vec<&str> = odd.iter().map(String::as_str).collect();
+    let served = Served::start(folder.path(), &odd);
+    let mut system = HttpSystem::connect(served.remote.clone()).unwrap();
+    system.open(&namespace("d")).unwrap();
+    let error = system.search("where?", 3, None).unwrap_err();
+    assert!(error.to_string().contains("status 7"), "{error}");
+    assert_eq!(system.search("where?", 3, None).unwrap_err(), error);
+    let address = served.remote.clone();
+    drop(served);
+    let gone = HttpSystem::connect(address).unwrap_err();
+    assert!(
+        matches!(gone, SystemError::Unreachable { call: "hello", .. }),
+        "{gone}"
+    );
 }
 
 #[test]

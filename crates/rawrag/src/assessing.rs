@@ -368,8 +368,17 @@ fn job(
 /// The values of a gold answer, in order.
 fn values(question: &Question) -> Vec<String> {
     match &question.gold {
-        Some(Gold::Answer(Answer::List(values) | Answer::AnyOf(values))) => values.clone(),
-        Some(Gold::Rubric { points, .. }) => points.clone(),
+        Some(
+            Gold::Answer(Answer::List(values) | Answer::AnyOf(values))
+            | Gold::Rubric {
+                ideal: Some(Answer::List(values) | Answer::AnyOf(values)),
+                ..
+            },
+        ) => values.clone(),
+        Some(Gold::Rubric {
+            ideal: None,
+            points,
+        }) => points.clone(),
         _ => vec![gold(question)],
     }
 }
@@ -566,5 +575,57 @@ fn fill(assessment: &mut Assessment, way: Way, reply: &ChatReply) {
             assessment.error = Some(reason.to_string());
         }
         Err(Ungraded::Failed(reason)) => assessment.error = Some(reason.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The fields of G.10 in their order, indented by two spaces; values each once, from the place
+    /// that the paper names for them.
+    #[test]
+    fn a_contract_is_written_as_the_paper_writes_it() {
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../rawrag-corpus/tests/fixtures/meme.json");
+        let loaded = rawrag_corpus::meme::load(&file).unwrap();
+        let episode = &loaded.episodes[0].episode;
+        let asked = episode
+            .asked
+            .iter()
+            .find(|asked| (asked.task, asked.phase) == (Task::Cascade, Phase::After));
+        let prompts = PromptSet::builtin();
+        let written = contract(&prompts, Task::Cascade, episode, asked.unwrap()).unwrap();
+        let rule = prompts.render("contract-cascade", &[]).unwrap().user;
+        let expected = format!(
+            r#"{{
+  "task_type": "Cas",
+  "phase": "after",
+  "target_entities": [
+    "harbour_pilot"
+  ],
+  "history_values": [
+    "Odo Flint"
+  ],
+  "old_target_values": [
+    "Ana Brisk"
+  ],
+  "new_target_values": [
+    "Odo Flint"
+  ],
+  "upstream_entity": "moorage",
+  "upstream_before_values": [
+    "Quay Ostrel"
+  ],
+  "upstream_after_values": [
+    "Quay Vimber"
+  ],
+  "sufficiency_rule": {}
+}}"#,
+            json!(rule.trim())
+        );
+        assert_eq!(written, expected);
     }
 }

@@ -188,7 +188,7 @@ enum Command {
     /// Set up, check and run other memory systems
     #[cfg(unix)]
     #[command(subcommand)]
-    System(system::Command),
+    System(Box<system::Command>),
     /// Look after a cache of services' replies
     #[cfg(feature = "remote")]
     #[command(subcommand)]
@@ -279,7 +279,7 @@ impl Arguments {
             Command::Data(command) => data::run(&weights, command),
             Command::Models(command) => models::run(&weights, command),
             #[cfg(unix)]
-            Command::System(command) => system::run(&weights, command),
+            Command::System(command) => system::run(&weights, *command),
             #[cfg(feature = "remote")]
             Command::Cache(command) => cache::run(command),
         }

@@ -48,6 +48,8 @@ mod episodes;
 pub mod evidence;
 pub mod experiment;
 #[cfg(feature = "remote")]
+mod extracting;
+#[cfg(feature = "remote")]
 mod grading;
 #[cfg(feature = "remote")]
 pub mod judging;
@@ -55,7 +57,11 @@ pub mod memory;
 #[cfg(feature = "remote")]
 pub mod oracle;
 pub mod pipeline;
+#[cfg(feature = "remote")]
+pub mod pruning;
 pub mod scores;
+#[cfg(feature = "remote")]
+pub mod selecting;
 #[cfg(feature = "remote")]
 pub mod services;
 pub mod summary;

@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rawrag_baselines::native::{FullContext, Native, NativeSystem, Retrieval};
 use rawrag_baselines::{
-    Asked, Capabilities, Event, Item, MemorySystem, Step, Stored, ask, visibility,
+    Asked, Capabilities, Event, Export, Item, MemorySystem, Step, Stored, ask, visibility,
 };
 use rawrag_chunking::Encoding;
 use rawrag_corpus::{Conversation, Entry, Question};
+#[cfg(feature = "remote")]
+use rawrag_models::ModelKind;
 use rawrag_records::{
     Appender, Consumption, EvidenceItem, Ingestion, Key, Level, Model, Run, Search, SearchOutcome,
     StoredObject, WriteDecision, WriteEvent,
@@ -81,28 +83,49 @@ impl Ready {
 
     /// A system of another's, with the service that its models are at.
     pub fn wrapped(system: Box<dyn MemorySystem>, memory: &Memory) -> Self {
-        let model = |name: &str, kind: &str, address: &str| Model {
-            name: name.to_owned(),
-            kind: match name {
-                "scripted" => "scripted replies; no measure of quality".to_owned(),
-                _ => kind.to_owned(),
-            },
-            weights_sha256: None,
-            endpoint: Some(address.to_owned()),
-        };
-        let mut models = BTreeMap::new();
-        if let Some(at) = &memory.models {
-            let chat = model(&at.chat, "chat", &at.address);
-            models.insert("system's chat model".to_owned(), chat);
-            let embedder = model(&at.embedding, "embedder", &at.address);
-            models.insert("system's embedder".to_owned(), embedder);
-        }
         Self {
             system,
             settings: json!(memory.settings),
-            models,
+            models: named_models(memory, true),
         }
     }
+
+    /// The local models of a system that has a chat model of a service beside them.
+    #[cfg(feature = "remote")]
+    pub(crate) fn models_of(memory: &Memory, models: &Models) -> BTreeMap<String, Model> {
+        let mut used = named_models(memory, false);
+        let of = |identity, kind| crate::pipeline::model(identity, kind);
+        let embedder = of(models.embedder.identity(), ModelKind::Embedder);
+        used.insert("embedder".to_owned(), embedder);
+        if let Some(reranker) = &models.reranker {
+            let reranker = of(reranker.identity(), ModelKind::CrossEncoder);
+            used.insert("reranker".to_owned(), reranker);
+        }
+        used
+    }
+}
+
+/// The models of a service that a system is told to use.
+fn named_models(memory: &Memory, embedder: bool) -> BTreeMap<String, Model> {
+    let model = |name: &str, kind: &str, address: &str| Model {
+        name: name.to_owned(),
+        kind: match name {
+            "scripted" => "scripted replies; no measure of quality".to_owned(),
+            _ => kind.to_owned(),
+        },
+        weights_sha256: None,
+        endpoint: Some(address.to_owned()),
+    };
+    let mut models = BTreeMap::new();
+    if let Some(at) = &memory.models {
+        let chat = model(&at.chat, "chat", &at.address);
+        models.insert("system's chat model".to_owned(), chat);
+        if embedder {
+            let embedder = model(&at.embedding, "embedder", &at.address);
+            models.insert("system's embedder".to_owned(), embedder);
+        }
+    }
+    models
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -160,7 +183,7 @@ pub fn run(
                 }
             },
         )?;
-        Ok(records.append(&entry, asked)?)
+        records.append(&entry, asked)
     })?;
     let searches: Vec<Search> = run.read()?;
     run.require_complete(&searches)?;
@@ -183,6 +206,7 @@ fn described(experiment: &Experiment, memory: &Memory, ready: &Ready) -> Describ
             "memory": {
                 "system": memory.system,
                 "command": memory.command,
+                "address": memory.address,
                 "k": memory.k,
                 "conversations": memory.conversations,
                 "settings": ready.settings,
@@ -301,7 +325,7 @@ impl Records {
         self.ingestions.append_all(&ingestions(&asked, &history))?;
         let mut exports = Vec::new();
         let mut export_error = None;
-        for (phase, stored) in &asked.exports {
+        for Export { phase, stored } in &asked.exports {
             match stored {
                 Ok(stored) => exports.extend(objects(&asked, *phase, stored, &history)),
                 Err(reason) => export_error = Some(reason.clone()),

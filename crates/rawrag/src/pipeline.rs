@@ -366,10 +366,12 @@ fn stage_templates(job: &Job<'_>, question: &Question) -> Result<Vec<String>, Pi
     let Some(stages) = job.stages else {
         return Ok(Vec::new());
     };
-    let mut templates = match stages.reader {
+    let mut templates = crate::selecting::templates(stages.selector);
+    templates.extend(crate::pruning::templates(stages.pruner));
+    templates.extend(match stages.reader {
         Some(reader) => crate::answering::templates(reader, question)?,
         None => Vec::new(),
-    };
+    });
     for judge in stages.judges {
         let names = crate::judging::templates_of(judge, question)?;
         templates.extend(names.into_iter().map(str::to_owned));
@@ -469,7 +471,7 @@ fn search(
     entry: &Entry,
     history: &HistoryIndex,
     question: &Question,
-) -> Result<(Retrieval, Option<(Search, Vec<EvidenceItem>)>), PipelineError> {
+) -> Result<(Retrieval, Option<evidence::Rows>), PipelineError> {
     let begun = Instant::now();
     let found = retriever.search(history, &question.text, question.cutoff)?;
     let chosen: Vec<&Chunk> = found
@@ -632,7 +634,7 @@ pub(crate) fn used(settings: &Settings, models: &Models) -> BTreeMap<String, Mod
     used
 }
 
-fn model(identity: &ModelIdentity, kind: ModelKind) -> Model {
+pub(crate) fn model(identity: &ModelIdentity, kind: ModelKind) -> Model {
     Model {
         name: identity.name.clone(),
         kind: kind.label().to_owned(),

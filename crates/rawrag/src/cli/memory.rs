@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use rawrag_baselines::managed::MANAGED;
+use rawrag_baselines::{HttpSystem, Remote};
+
 use crate::experiment::Memory;
 use crate::memory::Ready;
 use crate::records::{
@@ -21,12 +24,30 @@ pub(super) fn ready(
     weights: &Weights,
     memory: &Memory,
     evidence: EvidenceSettings,
+    cross_encoder: Option<&str>,
     folder: &Path,
     systems: Option<&Path>,
 ) -> Result<Ready, Failure> {
-    let load = || models::load(weights, None);
+    let load = || models::load(weights, cross_encoder);
     if let Some(ready) = Ready::native(memory, evidence, load)? {
         return Ok(ready);
+    }
+    #[cfg(feature = "remote")]
+    if let Some((_, management, _)) = MANAGED
+        .iter()
+        .find(|(name, ..)| memory.system.as_deref() == Some(name))
+    {
+        let models = models::load(weights, cross_encoder)?;
+        return Ok(Ready::managed(*management, memory, models)?);
+    }
+    if let Some(address) = &memory.address {
+        let system = HttpSystem::connect(Remote {
+            address: address.clone(),
+            models: memory.models.clone(),
+            settings: memory.settings.clone(),
+            call: std::time::Duration::from_secs(memory.limits.seconds),
+        })?;
+        return Ok(Ready::wrapped(Box::new(system), memory));
     }
     #[cfg(unix)]
     return super::system::launch(weights, memory, folder, systems);
@@ -38,6 +59,11 @@ pub(super) fn ready(
         ))
     }
 }
+
+/// The name under which a script of replies is served.
+const SCRIPTED: &str = "scripted";
+
+const SCRIPT: &str = "its chat model is scripted: nothing here measures what the system extracts";
 
 /// What a complete run of a memory system found, and what it did.
 pub(super) fn summarise(
@@ -65,6 +91,9 @@ pub(super) fn summarise(
         .collect();
     if !lacks.is_empty() {
         writeln!(out, "it does not declare: {}", lacks.join(", "))?;
+    }
+    if manifest.models.values().any(|model| model.name == SCRIPTED) {
+        writeln!(out, "{SCRIPT}")?;
     }
     let failed = searches
         .iter()

@@ -111,6 +111,7 @@ pub(super) fn run(weights: &Weights, path: &Path, asked: Asked) -> Result<(), Fa
             weights,
             asks,
             experiment.evidence.assembly(),
+            experiment.cross_encoder.as_deref(),
             &folder.join("system"),
             systems.as_deref(),
         )?;

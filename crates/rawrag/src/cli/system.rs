@@ -3,6 +3,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rawrag_baselines::known::{KNOWN, Known, SetupError, known};
+use rawrag_baselines::managed::MANAGED;
 use rawrag_baselines::native::NAMED;
 use rawrag_baselines::protocol::Models;
 use rawrag_baselines::{Launch, ProcessSystem, check};
@@ -74,8 +75,11 @@ pub(super) struct Place {
 #[derive(clap::Args)]
 pub(super) struct Target {
     /// A system's name; or, after --, the command that starts a wrapper
-    #[arg(required_unless_present = "command", conflicts_with = "command")]
+    #[arg(required_unless_present_any = ["command", "address"], conflicts_with = "command")]
     name: Option<String>,
+    /// Where a system listens that speaks the wrapper protocol over HTTP
+    #[arg(long, value_name = "URL", conflicts_with_all = ["name", "command"])]
+    address: Option<String>,
     /// A wrapper's command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -142,7 +146,7 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
             let systems = place.systems.clone();
             let asked = target.memory(1, None)?;
             let evidence = EvidenceSettings::default();
-            let ready = memory::ready(weights, &asked, evidence, folder, systems.as_deref());
+            let ready = memory::ready(weights, &asked, evidence, None, folder, systems.as_deref());
             let mut ready = ready?;
             let report = check::check(ready.system.as_mut(), "check");
             write!(std::io::stdout(), "{report}")?;
@@ -199,6 +203,9 @@ fn list(systems: &Path) -> Result<(), Failure> {
     for (name, about) in NAMED {
         writeln!(out, "{name:14} ready    {about}")?;
     }
+    for (name, _, about) in MANAGED {
+        writeln!(out, "{name:14} ready    {about}; asks a chat model")?;
+    }
     for known in &KNOWN {
         let name = known.name;
         match known.locate(systems) {
@@ -250,6 +257,7 @@ impl Target {
         let memory = Memory {
             system: self.name,
             command: self.command,
+            address: self.address,
             k,
             conversations: conversation.into_iter().collect(),
             settings: settings.map(|(name, value)| (name, value.into())).collect(),
@@ -291,6 +299,10 @@ impl Target {
             #[cfg(feature = "remote")]
             prompts: None,
             #[cfg(feature = "remote")]
+            selector: None,
+            #[cfg(feature = "remote")]
+            pruner: None,
+            #[cfg(feature = "remote")]
             reader: None,
             #[cfg(feature = "remote")]
             judges: Vec::new(),
@@ -309,6 +321,12 @@ pub(super) fn launch(
     folder: &Path,
     systems: Option<&Path>,
 ) -> Result<Ready, Failure> {
+    if let Some(models) = &memory.models {
+        notice(&format!(
+            "system's models: {} and {} at {}",
+            models.chat, models.embedding, models.address
+        ));
+    }
     let command = match &memory.system {
         Some(name) => {
             let systems = match systems {
@@ -319,12 +337,6 @@ pub(super) fn launch(
         }
         None => memory.command.clone(),
     };
-    if let Some(models) = &memory.models {
-        notice(&format!(
-            "system's models: {} and {} at {}",
-            models.chat, models.embedding, models.address
-        ));
-    }
     let system = ProcessSystem::start(Launch {
         command,
         folder: folder.to_owned(),

@@ -1,6 +1,7 @@
 //! The section of an experiment that names a memory system: `[memory]`.
 
 use rawrag_baselines::known;
+use rawrag_baselines::managed::MANAGED;
 use rawrag_baselines::native::NAMED;
 use rawrag_baselines::protocol::Models;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,9 @@ pub struct Memory {
     /// In place of a name, the command that starts a wrapper, from the working directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// In place of either, where a system listens that speaks the wrapper protocol over HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// How many items a search asks for, of each identity that the system searches; at least 1.
     #[serde(default = "twenty")]
     pub k: usize,
@@ -78,17 +82,26 @@ impl Memory {
         if self.limits.seconds == 0 {
             return Err(("limits.seconds", none.to_owned()));
         }
-        match (&self.system, self.command.is_empty()) {
-            (Some(_), true) | (None, false) => {}
-            _ => {
-                let problem = "or `command` names the system; give exactly one of the two";
-                return Err(("system", problem.to_owned()));
-            }
+        let given = [
+            self.system.is_some(),
+            !self.command.is_empty(),
+            self.address.is_some(),
+        ];
+        if given.into_iter().filter(|given| *given).count() != 1 {
+            let problem = "or `command` or `address` names the system; give exactly one of them";
+            return Err(("system", problem.to_owned()));
+        }
+        if let Some(address) = &self.address
+            && !(address.starts_with("http://") || address.starts_with("https://"))
+        {
+            let problem = format!("is {address:?}; it must begin with http:// or https://");
+            return Err(("address", problem));
         }
         let Some(name) = &self.system else {
             return Ok(());
         };
         let mut names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
+        names.extend(MANAGED.iter().map(|(name, ..)| *name));
         names.extend(known::KNOWN.iter().map(|known| known.name));
         if !names.contains(&name.as_str()) {
             let problem = format!("{name:?} is not known; known are {}", names.join(", "));
