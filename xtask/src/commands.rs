@@ -2,7 +2,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::{diagnose, reproduce, validity};
+use crate::{audit, density, diagnose, export, plan, reproduce, skeleton, validity};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rawrag_import::command::CommandError;
 use rawrag_paper::claims::{self, Judged, Statements};
@@ -42,6 +42,18 @@ enum Task {
     Stats(Box<statistics::command::Arguments>),
     /// Analyses the records of runs: why a system answers right or wrong.
     Diagnose(Box<diagnose::Arguments>),
+    /// Judge and human on the same answers, and two systems under the human's grades.
+    Audit(audit::Arguments),
+    /// How much of the sessions that hold the answer is the answer, from a benchmark's file.
+    Density(density::Arguments),
+    /// A run's records as CSV and Parquet, a file a kind.
+    Export(export::Arguments),
+    /// The columns of every kind of record: what docs/records.md holds.
+    Records,
+    /// A skeleton of something new.
+    New(skeleton::Arguments),
+    /// Registered plans: freeze one before there are data, and carry it out.
+    Plan(plan::Arguments),
     /// Simulates coverage and size of every method, and writes what docs/validity.md stands on.
     Validity(validity::Arguments),
 }
@@ -136,7 +148,6 @@ enum OnlyName {
 pub(crate) enum Failure {
     #[error(transparent)]
     Paper(#[from] PaperError),
-    #[cfg(feature = "frames")]
     #[error(transparent)]
     Records(#[from] rawrag_records::RecordError),
     #[error("there is no claim `{0}`; `verify` alone shows those there are")]
@@ -147,6 +158,14 @@ pub(crate) enum Failure {
     Statistics(#[from] StatisticsError),
     #[error(transparent)]
     Diagnose(#[from] diagnose::DiagnoseError),
+    #[error(transparent)]
+    Plan(#[from] plan::PlanFailure),
+    #[error(transparent)]
+    Skeleton(#[from] skeleton::SkeletonError),
+    #[error(transparent)]
+    Corpus(#[from] rawrag_corpus::LoadError),
+    #[error(transparent)]
+    Audit(#[from] rawrag_diagnostics::audit::AuditError),
     #[error(transparent)]
     Validity(#[from] validity::ValidityError),
     #[cfg(feature = "png")]
@@ -180,7 +199,6 @@ impl Failure {
             Self::Paper(PaperError::Definition(DefinitionError::NoSuch { .. }))
             | Self::NoSuchClaim(_) => 2,
             Self::Paper(_) => 3,
-            #[cfg(feature = "frames")]
             Self::Records(_) => 3,
             Self::Import(error) if error.is_usage() => 2,
             Self::Import(_) => 3,
@@ -188,6 +206,10 @@ impl Failure {
             Self::Statistics(_) => 3,
             Self::Diagnose(error) if error.is_usage() => 2,
             Self::Diagnose(_) => 3,
+            Self::Plan(error) if error.is_usage() => 2,
+            Self::Plan(_) => 3,
+            Self::Skeleton(error) if error.is_usage() => 2,
+            Self::Skeleton(_) | Self::Audit(_) | Self::Corpus(_) => 3,
             #[cfg(feature = "png")]
             Self::Png(_) => 1,
             Self::Validity(_) | Self::Output(_) | Self::Write { .. } => 1,
@@ -213,6 +235,30 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
         }
         Task::Diagnose(diagnose) => {
             diagnose.diagnose(&arguments.folders.runs(), out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Audit(arguments) => {
+            arguments.report(out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Density(arguments) => {
+            arguments.report(out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Export(export) => {
+            export.export(&arguments.folders.runs(), out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Records => {
+            export::columns(out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::New(arguments) => {
+            arguments.write(&workspace(), out)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Task::Plan(plan) => {
+            plan.run(&arguments.folders.runs(), out)?;
             return Ok(ExitCode::SUCCESS);
         }
         Task::Validity(arguments) => {

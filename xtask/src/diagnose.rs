@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use rawrag_diagnostics::prices::{PriceError, Prices};
 use rawrag_diagnostics::{
-    DIAGNOSTICS, DiagnosticError, Input, Outputs, Report, Settings, Table, Unit, UnknownDiagnostic,
-    diagnostic,
+    DIAGNOSTICS, DiagnosticError, Errata, ErrataError, Input, Outputs, QuestionRecords, Report,
+    Settings, Table, Unit, UnknownDiagnostic, diagnostic,
 };
 use rawrag_paper::{Column, Format, Line, Sheet};
 use rawrag_scoring::judge::Policy;
@@ -28,6 +29,19 @@ pub(crate) struct Arguments {
     /// The assessor whose assessments count, where runs have several.
     #[arg(long, value_name = "NAME")]
     assessor: Option<String>,
+    /// Items that are looked at, where runs returned more.
+    #[arg(long, value_name = "K")]
+    depth: Option<usize>,
+    /// A kind of question or a conversation to leave out; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    exclude: Vec<String>,
+    /// A list of questions whose gold answer is known to be wrong, such as
+    /// crates/rawrag-corpus/errata/locomo.tsv.
+    #[arg(long, value_name = "FILE")]
+    errata: Option<PathBuf>,
+    /// A list of prices, such as experiments/prices.toml.
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     /// What unparsed and failed grades and assessments count for.
     #[arg(long, value_enum, default_value = "wrong")]
     ungraded: Ungraded,
@@ -37,6 +51,9 @@ pub(crate) struct Arguments {
     /// Seed of the resamples.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+    /// Print this table of the report alone.
+    #[arg(long, value_name = "NAME", conflicts_with = "out")]
+    table: Option<String>,
     /// How it is written.
     #[arg(long, value_enum, default_value = "md")]
     format: FormatName,
@@ -62,6 +79,14 @@ pub(crate) enum DiagnoseError {
     NoRuns,
     #[error("{} is no run: neither a folder, nor one below {}", name.display(), runs.display())]
     NoSuchRun { name: PathBuf, runs: PathBuf },
+    #[error("the report has no table {name}; it has {tables}")]
+    NoTable { name: String, tables: String },
+    #[error("no run has a question of a kind or conversation called {0} to exclude")]
+    NothingExcluded(String),
+    #[error(transparent)]
+    Errata(#[from] ErrataError),
+    #[error(transparent)]
+    Prices(#[from] PriceError),
     #[error(transparent)]
     Diagnostic(#[from] DiagnosticError),
 }
@@ -73,10 +98,13 @@ impl DiagnoseError {
             self,
             Self::Unknown(_)
                 | Self::NoRuns
+                | Self::NothingExcluded(_)
+                | Self::NoTable { .. }
                 | Self::Diagnostic(
                     DiagnosticError::Runs { .. }
                         | DiagnosticError::Ambiguous { .. }
                         | DiagnosticError::NoSuch { .. }
+                        | DiagnosticError::Depth { .. }
                 )
         )
     }
@@ -87,21 +115,22 @@ impl Arguments {
         let Some(name) = &self.name else {
             return Ok(out.write_all(list().render(self.format.into()).as_bytes())?);
         };
-        let report = self.report(name, runs)?;
+        let mut report = self.report(name, runs)?;
+        if let Some(wanted) = &self.table {
+            let names: Vec<&str> = report.tables.iter().map(|table| table.name).collect();
+            if !names.contains(&wanted.as_str()) {
+                return Err(DiagnoseError::NoTable {
+                    name: wanted.clone(),
+                    tables: names.join(", "),
+                }
+                .into());
+            }
+            report.tables.retain(|table| table.name == wanted);
+        }
         if let Some(folder) = &self.out {
             return write(&report, folder);
         }
-        let text = match self.format.into() {
-            Format::Json => {
-                let text = serde_json::to_string_pretty(&report).map_err(std::io::Error::from)?;
-                format!("{text}\n")
-            }
-            format => sheets(&report, format)
-                .iter()
-                .map(|sheet| sheet.render(format))
-                .collect::<Vec<_>>()
-                .join("\n"),
-        };
+        let text = rendered(&report, self.format.into())?;
         Ok(out.write_all(text.as_bytes())?)
     }
 
@@ -110,20 +139,18 @@ impl Arguments {
         if self.on.is_empty() {
             return Err(DiagnoseError::NoRuns);
         }
-        let read = |name: &PathBuf| {
-            let below = runs.join(name);
-            let folder = [name, &below].into_iter().find(|folder| folder.is_dir());
-            let folder = folder.ok_or_else(|| DiagnoseError::NoSuchRun {
-                name: name.clone(),
-                runs: runs.to_owned(),
-            })?;
-            Ok(Outputs::read(folder).map_err(DiagnosticError::from)?)
-        };
-        let outputs = self.on.iter().map(read);
-        let outputs: Vec<Outputs> = outputs.collect::<Result<_, DiagnoseError>>()?;
+        let outputs = self.on.iter().map(|name| read(name, runs));
+        let mut outputs: Vec<Outputs> = outputs.collect::<Result<_, DiagnoseError>>()?;
+        self.leave_out(&mut outputs)?;
         let settings = Settings {
             judge: self.judge.clone(),
             assessor: self.assessor.clone(),
+            depth: self.depth,
+            errata: self
+                .errata
+                .as_deref()
+                .map_or_else(|| Ok(Errata::default()), Errata::read)?,
+            prices: self.prices.as_deref().map(Prices::read).transpose()?,
             ungraded: match self.ungraded {
                 Ungraded::Wrong => Policy::CountWrong,
                 Ungraded::Exclude => Policy::Exclude,
@@ -137,6 +164,48 @@ impl Arguments {
         let input = Input::new(&outputs.iter().collect::<Vec<_>>(), settings);
         Ok(diagnostic.report(&input)?)
     }
+}
+
+impl Arguments {
+    /// Leaves out questions by kind or conversation.
+    fn leave_out(&self, runs: &mut [Outputs]) -> Result<(), DiagnoseError> {
+        let is = |question: &QuestionRecords, name: &str| {
+            question.kind == name || question.key.conversation == name
+        };
+        for name in &self.exclude {
+            let mut questions = runs.iter().flat_map(|run| &run.questions);
+            if !questions.any(|question| is(question, name)) {
+                return Err(DiagnoseError::NothingExcluded(name.clone()));
+            }
+        }
+        let excluded =
+            |question: &QuestionRecords| self.exclude.iter().any(|name| is(question, name));
+        for run in runs {
+            run.questions.retain(|question| !excluded(question));
+        }
+        Ok(())
+    }
+}
+
+/// A run by its folder, or by its name below the folder of runs.
+pub(crate) fn read(name: &Path, runs: &Path) -> Result<Outputs, DiagnoseError> {
+    let below = runs.join(name);
+    let folder = [name, &below].into_iter().find(|folder| folder.is_dir());
+    let folder = folder.ok_or_else(|| DiagnoseError::NoSuchRun {
+        name: name.to_owned(),
+        runs: runs.to_owned(),
+    })?;
+    Ok(Outputs::read(folder).map_err(DiagnosticError::from)?)
+}
+
+/// A report as text.
+pub(crate) fn rendered(report: &Report, format: Format) -> Result<String, std::io::Error> {
+    if let Format::Json = format {
+        return Ok(format!("{}\n", serde_json::to_string_pretty(report)?));
+    }
+    let sheets = sheets(report, format);
+    let rendered: Vec<String> = sheets.iter().map(|sheet| sheet.render(format)).collect();
+    Ok(rendered.join("\n"))
 }
 
 fn list() -> Sheet {

@@ -1,10 +1,15 @@
 //! The reviewer's commands: tables from cached outputs, measured beside published.
 
+mod audit;
 mod commands;
+mod density;
 mod diagnose;
+mod export;
 #[cfg(feature = "frames")]
 mod pack;
+mod plan;
 mod reproduce;
+mod skeleton;
 mod validity;
 
 use std::io::{self, Write};

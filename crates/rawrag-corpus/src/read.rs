@@ -4,6 +4,7 @@ mod beam;
 mod chat_jsonl;
 mod chatgpt;
 mod elements;
+mod films;
 mod locomo;
 mod long_mt_bench;
 mod longmemeval;
@@ -12,7 +13,10 @@ mod memoryagentbench;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod personamem;
+#[cfg(feature = "pieces")]
+mod pieces;
 mod python;
+mod quoted;
 mod sessions;
 mod synthetic;
 

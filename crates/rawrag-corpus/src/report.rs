@@ -124,6 +124,7 @@ oddities! {
     EvidenceAmbiguous: "reference to a message id that several messages have: kept as written, unresolved",
     ContextNotSessions: "context of chats that is not written as dated sessions: cut like any other text, without dates",
     FactHeader: "line ahead of the first numbered fact: left out",
+    FilmUnknown: "number of a film that entity2id.json does not name: kept as the number",
     IdealRepeated: "second field that holds up a good reply: the first is kept",
     KindUnknown: "type of question that the release does not have: kept under its name",
     OptionsRepeated: "option that stands twice among a question's options: kept",

@@ -145,6 +145,37 @@ fn memoryagentbench_of_any_layout_is_the_same_data() {
     }
 }
 
+/// ReDial's films are numbers in the release, and titles once its list of films is at hand.
+#[test]
+fn films_are_named_by_the_list_of_the_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("data/Test_Time_Learning.jsonl");
+    std::fs::create_dir_all(rows.parent().unwrap()).unwrap();
+    let row = r#"{"context": "Try Ran.", "questions": ["Which?", "Which else?"],
+        "answers": [["7", 12], ["99"]], "metadata": {"source": "recsys_redial_full"}}"#;
+    std::fs::write(&rows, row.replace('\n', " ")).unwrap();
+    let error = load(folder.path(), None).unwrap_err().to_string();
+    assert!(
+        error.contains("numbers of films") && error.contains("entity2id.json"),
+        "{error}"
+    );
+    let list = r#"{"<http://dbpedia.org/resource/Panic_Room>": 7, "Heat (1995)": 12}"#;
+    std::fs::write(folder.path().join("entity2id.json"), list).unwrap();
+    let loaded = load(folder.path(), None).unwrap();
+    let golds: Vec<String> = loaded.entries[0]
+        .questions
+        .iter()
+        .map(|q| format!("{:?}", q.gold.as_ref().unwrap()))
+        .collect();
+    assert!(golds[0].contains(r#"["Panic Room", "Heat"]"#), "{golds:?}");
+    assert!(golds[1].contains("99"), "{golds:?}");
+    assert!(
+        loaded.report.to_string().contains("number of a film"),
+        "{}",
+        loaded.report
+    );
+}
+
 #[test]
 fn long_mt_bench_plus() {
     let loaded = load(&fixture("long_mt_bench.json"), None).unwrap();

@@ -18,20 +18,42 @@
 //! Nothing here runs a model, a search or a judge, and nothing changes a record. To add an analysis,
 //! see `docs/add-a-diagnostic.md`.
 
+mod against;
+pub mod audit;
+pub mod budget;
 mod contrasts;
+mod cost;
 mod coverage;
+pub mod density;
+mod depth;
+mod errata;
+mod evidence;
+mod failure;
 #[cfg(feature = "frames")]
 pub mod frames;
+mod length;
+mod losses;
 mod mutation;
+mod nano;
 pub mod oracle;
 mod outputs;
 mod path;
+pub mod plan;
+pub mod prices;
 pub mod questions;
+mod ranking;
 mod registry;
 mod report;
+mod selection;
+mod shown;
+mod spread;
 
+pub use errata::{Errata, ErrataError};
+pub use losses::{Fate, Loss, Stages};
 pub use outputs::{Outputs, QuestionRecords, RunState, Runs};
 pub use registry::{
     DIAGNOSTICS, Diagnostic, DiagnosticError, Input, Need, Settings, UnknownDiagnostic, diagnostic,
 };
 pub use report::{Column, Report, Table, Unit, Value};
+pub use shown::{Item, Places, Shown, assembled, cutoffs};
+pub use spread::Spread;

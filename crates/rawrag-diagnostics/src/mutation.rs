@@ -47,6 +47,9 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
                 count(WriteEvent::Update).into(),
                 count(WriteEvent::Delete).into(),
                 count(WriteEvent::None).into(),
+                total.updates(level, Some(true)).into(),
+                total.updates(level, Some(false)).into(),
+                total.updates(level, None).into(),
             ]);
         }
         rates.push(vec![
@@ -55,8 +58,8 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
             total.proposed().into(),
             total.mutations(Level::Proposed).into(),
             total.effective().into(),
-            total.unchanged.into(),
-            total.unknown.into(),
+            total.updates(Level::Persisted, Some(false)).into(),
+            total.updates(Level::Persisted, None).into(),
             Value::rate(total.mutations(Level::Proposed), total.proposed(), EMITTED),
             Value::rate(total.effective(), total.proposed(), EMITTED),
             mean(&by_conversation, |w| w.mutations(Level::Proposed)),
@@ -167,7 +170,7 @@ const RATES: [Column; 11] = [
     ),
 ];
 
-const EVENTS: [Column; 6] = [
+const EVENTS: [Column; 9] = [
     Column::new("run", Unit::Text, "the run"),
     Column::new(
         "level",
@@ -178,6 +181,9 @@ const EVENTS: [Column; 6] = [
     Column::new("update", Unit::Count, "UPDATE"),
     Column::new("delete", Unit::Count, "DELETE"),
     Column::new("none", Unit::Count, "NONE"),
+    Column::new("changed", Unit::Count, "UPDATE with differing texts"),
+    Column::new("same", Unit::Count, "UPDATE with equal texts"),
+    Column::new("unknown", Unit::Count, "UPDATE without both texts"),
 ];
 
 const CONVERSATIONS: [Column; 7] = [
@@ -202,10 +208,8 @@ const CONVERSATIONS: [Column; 7] = [
 #[derive(Default)]
 struct Writes {
     counts: BTreeMap<(Level, WriteEvent), u64>,
-    /// Persisted updates whose texts differ, are equal, and are not both on record.
-    changed: u64,
-    unchanged: u64,
-    unknown: u64,
+    /// Updates by whether their texts differ, `None` where they are not both on record.
+    updates: BTreeMap<(Level, Option<bool>), u64>,
 }
 
 impl Writes {
@@ -214,12 +218,9 @@ impl Writes {
             .counts
             .entry((decision.level, decision.event))
             .or_default() += 1;
-        if (decision.level, decision.event) == (Level::Persisted, WriteEvent::Update) {
-            *match decision.changed {
-                Some(true) => &mut self.changed,
-                Some(false) => &mut self.unchanged,
-                None => &mut self.unknown,
-            } += 1;
+        if decision.event == WriteEvent::Update {
+            let of = (decision.level, decision.changed);
+            *self.updates.entry(of).or_default() += 1;
         }
     }
 
@@ -227,9 +228,13 @@ impl Writes {
         for (&of, &count) in &other.counts {
             *self.counts.entry(of).or_default() += count;
         }
-        self.changed += other.changed;
-        self.unchanged += other.unchanged;
-        self.unknown += other.unknown;
+        for (&of, &count) in &other.updates {
+            *self.updates.entry(of).or_default() += count;
+        }
+    }
+
+    fn updates(&self, level: Level, changed: Option<bool>) -> u64 {
+        self.updates.get(&(level, changed)).copied().unwrap_or(0)
     }
 
     fn of(&self, level: Level, events: &[WriteEvent]) -> u64 {
@@ -247,7 +252,8 @@ impl Writes {
     }
 
     fn effective(&self) -> u64 {
-        self.changed + self.of(Level::Persisted, &[WriteEvent::Delete])
+        self.updates(Level::Persisted, Some(true))
+            + self.of(Level::Persisted, &[WriteEvent::Delete])
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Outputs {
     pub exports: Vec<StoredObject>,
     /// What it decided about writes, ordered by conversation and number.
     pub decisions: Vec<WriteDecision>,
-    /// What its own models used, ordered by conversation.
+    /// What it says that it used, ordered by conversation.
     pub consumptions: Vec<Consumption>,
     /// Every attempt at a call to a service, in order.
     pub usage: Vec<Usage>,
@@ -152,6 +152,35 @@ impl Outputs {
         let run = Run::open(folder)?;
         let records = run.read_complete()?;
         Ok(Self::of(run.manifest().clone(), records))
+    }
+
+    /// Records of a run that nobody made, for examples and tests: its manifest says so.
+    pub fn made(name: &str, records: Complete) -> Self {
+        let manifest = Manifest {
+            schema: rawrag_records::SCHEMA_VERSION,
+            name: name.to_owned(),
+            system: rawrag_records::System {
+                name: name.to_owned(),
+                version: "made for a test".to_owned(),
+            },
+            benchmark: "own".to_owned(),
+            data: rawrag_records::Data {
+                sha256: String::new(),
+                release: None,
+            },
+            expected: rawrag_records::Expected::of(&[]),
+            settings: serde_json::json!({}),
+            models: BTreeMap::new(),
+            prompts: BTreeMap::new(),
+            seed: 0,
+            code: rawrag_records::Code {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                sources: String::new(),
+            },
+            machine: rawrag_records::Machine::default(),
+            started: "1970-01-01T00:00:00Z".to_owned(),
+        };
+        Self::of(manifest, records)
     }
 
     /// The outputs of a run whose records were read before.

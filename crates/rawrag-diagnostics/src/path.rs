@@ -2,7 +2,8 @@
 //! result, how many also have evidence for the whole path to it.
 //!
 //! Questions count whose kind and phase are asked about: an assessment of one of them, in any of the
-//! runs, speaks of result and path. Evidence that holds the path holds the result; an assessment
+//! runs, speaks of result and path. MEME's Del and Abs never do, since what was deleted or no longer
+//! holds is no result. Evidence that holds the path holds the result; an assessment
 //! that says otherwise contradicts itself, and the run is refused with its question.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,6 +157,9 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     })
 }
 
+/// MEME's tasks whose old value is no result, since it was deleted or no longer holds (G.10).
+const NOT_NESTED: [&str; 2] = ["Del", "Abs"];
+
 /// Kind and phase of a question.
 type Asked<'a> = (&'a str, Option<Phase>);
 
@@ -167,6 +171,9 @@ fn asked_about<'a>(
 ) -> Result<BTreeSet<Asked<'a>>, DiagnosticError> {
     let mut asked = BTreeSet::new();
     for question in questions {
+        if NOT_NESTED.contains(&question.kind.as_str()) {
+            continue;
+        }
         for assessment in by(question, assessor) {
             match (assessment.result, assessment.path) {
                 (Some(false), Some(true)) => {

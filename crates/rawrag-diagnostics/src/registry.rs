@@ -2,7 +2,10 @@ use rawrag_records::RecordError;
 use rawrag_scoring::judge::Policy;
 use rawrag_statistics::{FamilyError, Replication, ResamplingError};
 
-use crate::{Outputs, Report, coverage, mutation, oracle, path};
+use crate::{
+    Outputs, Report, Shown, cost, coverage, depth, evidence, failure, length, mutation, nano,
+    oracle, path, ranking, selection,
+};
 
 /// Every diagnostic.
 pub const DIAGNOSTICS: &[Diagnostic] = &[
@@ -10,6 +13,14 @@ pub const DIAGNOSTICS: &[Diagnostic] = &[
     path::PATH,
     oracle::ORACLE,
     mutation::MUTATION,
+    evidence::EVIDENCE,
+    failure::FAILURE,
+    depth::DEPTH,
+    nano::NANO,
+    ranking::RANKING,
+    selection::SELECTION,
+    cost::COST,
+    length::LENGTH,
 ];
 
 /// A named analysis of the records of runs.
@@ -61,6 +72,12 @@ pub struct Settings {
     pub judge: Option<String>,
     /// The assessor whose assessments count, where runs have several.
     pub assessor: Option<String>,
+    /// How many items are looked at; without one, those at which a run counted its evidence.
+    pub depth: Option<usize>,
+    /// Questions whose gold answer is known to be wrong.
+    pub errata: crate::Errata,
+    /// What services charge.
+    pub prices: Option<crate::prices::Prices>,
     /// What unparsed and failed judgments and assessments count for.
     pub ungraded: Policy,
     /// Resamples and their seed.
@@ -102,6 +119,16 @@ pub enum DiagnosticError {
         b: String,
         /// What differs.
         problem: String,
+    },
+    /// More items are to be looked at than a run asked for.
+    #[error("{run} asked for {requested} items, so nothing can be said of {depth}")]
+    Depth {
+        /// The run.
+        run: String,
+        /// The depth asked for.
+        depth: usize,
+        /// What the run asked for.
+        requested: usize,
     },
     /// Several judges or assessors, and none was named.
     #[error("{run} has several {what}s ({}): name one with --{what}", names.join(", "))]
@@ -185,13 +212,27 @@ impl Diagnostic {
                 });
             }
         }
+        if let Some(depth) = input.settings.depth {
+            for run in &input.runs {
+                let asked = run.questions.iter().filter_map(Shown::before_selection);
+                if let Some(requested) = asked.map(|shown| shown.requested).min()
+                    && requested < depth
+                {
+                    return Err(DiagnosticError::Depth {
+                        run: run.manifest.name.clone(),
+                        depth,
+                        requested,
+                    });
+                }
+            }
+        }
         (self.analyse)(input)
     }
 
     /// What it needs that a run does not have.
     pub fn missing(&self, run: &Outputs) -> Vec<Need> {
         let needs = self.needs.iter().copied();
-        needs.filter(|need| !need.is_met(run)).collect()
+        needs.filter(|need| !need.is_met_by(run)).collect()
     }
 }
 
@@ -213,7 +254,8 @@ impl Need {
         }
     }
 
-    fn is_met(self, run: &Outputs) -> bool {
+    /// Whether any question of a run has such a record.
+    pub fn is_met_by(self, run: &Outputs) -> bool {
         let any = |has: fn(&crate::QuestionRecords) -> bool| run.questions.iter().any(has);
         match self {
             Self::Retrievals => any(|q| q.retrieval.is_some()),
@@ -246,6 +288,9 @@ impl Default for Settings {
         Self {
             judge: None,
             assessor: None,
+            depth: None,
+            errata: crate::Errata::default(),
+            prices: None,
             ungraded: Policy::CountWrong,
             replication: Replication {
                 replicates: 20_000,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::{Format, ImportError, Job, import};
+use crate::{DecisionsJob, Format, ImportError, Job, import, import_decisions};
 
 /// Arguments of `import`.
 #[derive(Debug, clap::Args)]
@@ -33,6 +33,9 @@ pub struct Arguments {
     /// from the content]
     #[arg(long)]
     format: Option<Format>,
+    /// The file is a log of Mem0's add calls: write what they returned as decisions
+    #[arg(long, conflicts_with_all = ["benchmark_file", "format", "exclude"])]
+    decisions: bool,
     /// Leave out answers and replies, and keep ids, labels, scores and lengths: for sources whose
     /// licence does not let their text be passed on
     #[arg(long)]
@@ -61,6 +64,9 @@ pub enum CommandError {
         /// What it lacks.
         missing: String,
     },
+    /// Several logs of decisions.
+    #[error("a log of decisions is imported alone, and {0} files were given")]
+    OneLog(usize),
     /// The report cannot be shown.
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
@@ -69,7 +75,11 @@ pub enum CommandError {
 impl CommandError {
     /// Whether what was asked for makes no sense, whatever the files hold.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Import(error) if error.is_usage())
+        match self {
+            Self::Import(error) => error.is_usage(),
+            Self::OneLog(_) => true,
+            Self::Incomplete { .. } | Self::Output(_) => false,
+        }
     }
 }
 
@@ -79,6 +89,9 @@ impl Arguments {
     /// # Errors
     /// [`CommandError`]; after [`CommandError::Incomplete`] the run is there.
     pub fn import(&self, out: &mut impl Write) -> Result<(), CommandError> {
+        if self.decisions {
+            return self.import_decisions(out);
+        }
         let outcome = import(&Job {
             files: &self.files,
             format: self.format,
@@ -104,5 +117,18 @@ impl Arguments {
             folder: self.out.clone(),
             missing: missing.join(", "),
         })
+    }
+
+    fn import_decisions(&self, out: &mut impl Write) -> Result<(), CommandError> {
+        let [file] = self.files.as_slice() else {
+            return Err(CommandError::OneLog(self.files.len()));
+        };
+        let imported = import_decisions(&DecisionsJob {
+            file,
+            system: &self.system,
+            folder: &self.out,
+            text: !self.without_text,
+        })?;
+        Ok(write!(out, "{}", imported.report)?)
     }
 }

@@ -21,9 +21,12 @@
 //! # Ok::<(), rawrag_import::ImportError>(())
 //! ```
 //!
+//! [`import_decisions`] does the same for a log of what a memory system's writes returned.
+//!
 //! This crate never grades: a label it cannot read is `unparsed`, one that is not there is
 //! `failed`, and a question without a row leaves the run incomplete. It runs no model.
 
+mod decisions;
 mod error;
 mod format;
 mod join;
@@ -36,6 +39,7 @@ mod write;
 #[cfg(feature = "cli")]
 pub mod command;
 
+pub use decisions::{DecisionsJob, DecisionsReport, ImportedDecisions, import_decisions};
 pub use error::ImportError;
 pub use format::{Format, UnknownFormat};
 pub use report::{Missing, Oddity, Report};

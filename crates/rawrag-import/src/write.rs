@@ -397,15 +397,26 @@ fn models<'a>(files: &Files, judges: impl Iterator<Item = &'a String>) -> BTreeM
     reader.into_iter().chain(judges).collect()
 }
 
-/// Writes the run aside and renames it into place.
 fn write(folder: &Path, manifest: Manifest, records: &Records) -> Result<Run, ImportError> {
-    let aside = folder.with_file_name(format!("{}.{}.part", name(folder), std::process::id()));
-    let written = (|| -> Result<(), RecordError> {
-        let run = Run::resume(&aside, manifest)?;
+    aside(folder, manifest, |run| {
         run.appender()?.0.append_all(&records.answers)?;
         if !records.judgments.is_empty() {
             run.appender()?.0.append_all(&records.judgments)?;
         }
+        Ok(())
+    })
+}
+
+/// Writes a run aside and renames it into place.
+pub(crate) fn aside(
+    folder: &Path,
+    manifest: Manifest,
+    append: impl FnOnce(&Run) -> Result<(), RecordError>,
+) -> Result<Run, ImportError> {
+    let aside = folder.with_file_name(format!("{}.{}.part", name(folder), std::process::id()));
+    let written = (|| -> Result<(), RecordError> {
+        let run = Run::resume(&aside, manifest)?;
+        append(&run)?;
         drop(run);
         let io = |source| RecordError::Io {
             path: folder.to_owned(),
@@ -422,7 +433,7 @@ fn write(folder: &Path, manifest: Manifest, records: &Records) -> Result<Run, Im
     Ok(Run::open(folder)?)
 }
 
-fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> String {
     path.file_name()
         .unwrap_or_default()
         .to_string_lossy()

@@ -88,7 +88,8 @@ pub struct Pairwise {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Resample {
-    /// Single questions.
+    /// Single questions, within their source; where every one is right or wrong they are tested by
+    /// exact McNemar tests (Raw-RAG, C.6, MemoryAgentBench).
     Questions,
     /// Whole conversations, as their questions are not independent.
     #[default]

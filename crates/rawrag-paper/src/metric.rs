@@ -7,10 +7,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use rawrag_diagnostics::questions::{self, Aspect};
 use rawrag_records::{
-    Answer, AnswerOutcome, EvidenceItem, History, Judgment, JudgmentOutcome, Retrieval, Search,
+    Answer, AnswerOutcome, EvidenceItem, History, Judgment, JudgmentOutcome, Phase, Retrieval,
+    Search,
 };
 use rawrag_scoring::Ranking;
+use rawrag_scoring::judge::Policy;
 
 use crate::{Outputs, QuestionRecords};
 
@@ -185,6 +188,41 @@ pub const METRICS: &[Metric] = &[
         answer_words,
         "the same, median",
     ),
+    Metric::of(
+        "coverage",
+        Unit::Rate,
+        Mean,
+        sufficient,
+        "the evidence suffices by most of its assessments; unparsed and failed ones say it does not",
+    ),
+    Metric::of(
+        "utilization",
+        Unit::Rate,
+        Mean,
+        utilized,
+        "judge.accuracy of the questions whose evidence suffices",
+    ),
+    Metric::of(
+        "path.result",
+        Unit::Rate,
+        Mean,
+        holds_result,
+        "the evidence holds the result: tracking and cascade after the change",
+    ),
+    Metric::of(
+        "path.path",
+        Unit::Rate,
+        Mean,
+        holds_path,
+        "the evidence holds the whole path to the result, of the same questions",
+    ),
+    Metric::of(
+        "path.given-result",
+        Unit::Rate,
+        Mean,
+        holds_path_given_result,
+        "the same, of the questions whose evidence holds the result",
+    ),
 ];
 
 use Aggregate::{Mean, Percentile, Sum};
@@ -291,6 +329,8 @@ pub enum Unmeasurable {
     NoRecords(&'static str),
     #[error("judgments of one judge; these are by {0}")]
     SeveralJudges(String),
+    #[error("assessments of one assessor; these are by {0}")]
+    SeveralAssessors(String),
 }
 
 impl Metric {
@@ -482,6 +522,29 @@ impl Question<'_> {
                 Err(Unmeasurable::SeveralJudges(names.join(", ")))
             }
         }
+    }
+
+    /// Whether the evidence has an aspect, by its only assessor; failures say no.
+    fn assessed(&self, aspect: Aspect) -> Result<Option<f64>, Unmeasurable> {
+        let assessments = self.records.assessments.iter();
+        let assessors: BTreeSet<&str> = assessments.map(|a| a.assessor.as_str()).collect();
+        match assessors.iter().collect::<Vec<_>>().as_slice() {
+            [] => Err(Unmeasurable::NoRecords("assessments")),
+            [assessor] => {
+                let policy = Policy::CountWrong;
+                Ok(questions::assessed(self.records, assessor, aspect, policy).value)
+            }
+            _ => {
+                let names: Vec<&str> = assessors.into_iter().collect();
+                Err(Unmeasurable::SeveralAssessors(names.join(", ")))
+            }
+        }
+    }
+
+    /// Whether result and path are told apart for it (Raw-RAG, Table 9).
+    fn has_path(&self) -> bool {
+        matches!(self.records.kind.as_str(), "Tr" | "Cas")
+            && self.records.key.phase == Some(Phase::After)
     }
 
     /// How many judgments have this outcome.
@@ -748,4 +811,32 @@ fn not_answered(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
 fn answer_words(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
     let words = q.answers()?.iter().filter_map(|answer| answer.words);
     Ok(mean(&words.map(f64::from).collect::<Vec<_>>()))
+}
+
+fn sufficient(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    q.assessed(Aspect::Sufficient)
+}
+
+/// Undefined where the evidence does not suffice, so that the mean is over the others.
+fn utilized(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    let earned = judged_correct(q)?;
+    let suffices = sufficient(q)?.is_some_and(|suffices| suffices > 0.5);
+    Ok(earned.filter(|_| suffices))
+}
+
+fn holds_result(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    let result = q.assessed(Aspect::Result)?;
+    Ok(result.filter(|_| q.has_path()))
+}
+
+fn holds_path(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    let path = q.assessed(Aspect::Path)?;
+    Ok(path.filter(|_| q.has_path()))
+}
+
+fn holds_path_given_result(q: &Question<'_>) -> Result<Option<f64>, Unmeasurable> {
+    Ok(match holds_result(q)? {
+        Some(result) if result > 0.5 => holds_path(q)?,
+        _ => None,
+    })
 }

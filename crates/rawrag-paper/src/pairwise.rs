@@ -1,9 +1,10 @@
 //! Paired differences of all systems of a table: above the diagonal in one metric, below in
 //! another.
 
+use rawrag_diagnostics::questions::labels;
 use rawrag_statistics::{
-    Adjustment, Contributions, IntervalMethod, PValue, Population, Replication, ResamplingError,
-    Scheme, Score, ScoreReport, Scores, adjust,
+    Adjustment, Contributions, IntervalMethod, PValue, PairCounts, Population, Replication,
+    ResamplingError, Scheme, Score, ScoreReport, Scores, adjust,
 };
 
 use crate::Outputs;
@@ -97,10 +98,23 @@ fn contrasts(
         .map(|(_, outputs)| metric.per_question(outputs, &[]).map_err(|e| e.to_string()))
         .collect::<Result<Vec<_>, _>>()?;
     let report = estimate(&values, first, resample).map_err(|error| error.to_string())?;
+    // Questions drawn one by one are tested one by one, where every one is right or wrong.
+    let exact = |a: usize, b: usize| {
+        let of = |system: usize| {
+            values
+                .get(system)?
+                .iter()
+                .copied()
+                .collect::<Option<Vec<_>>>()
+        };
+        let tested = resample == Resample::Questions;
+        let (a, b) = (of(a).filter(|_| tested)?, of(b)?);
+        PairCounts::tally(&a, &b).ok().map(|pair| pair.exact())
+    };
     let raw: Option<Vec<PValue>> = report
         .contrasts
         .iter()
-        .map(|contrast| contrast.p_sign.ok())
+        .map(|contrast| exact(contrast.a, contrast.b).or(contrast.p_sign.ok()))
         .collect();
     let corrected = adjust(&raw.ok_or("a difference for every pair")?, Adjustment::Holm);
     let scale = metric.scale();
@@ -165,8 +179,10 @@ fn estimate(
         .iter()
         .map(|name| names.binary_search(name).unwrap_or_default())
         .collect();
+    let keys = first.questions.iter().map(|question| &question.key);
+    let sources = labels(&keys.collect::<Vec<_>>(), |key| key.source.clone());
     let scheme = match resample {
-        Resample::Questions => Scheme::Units,
+        Resample::Questions => Scheme::UnitsWithinStrata(&sources),
         Resample::Conversations => Scheme::Clusters(&clusters),
     };
     let scores = (0..values.len())

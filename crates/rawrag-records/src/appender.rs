@@ -4,6 +4,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use crate::Record;
 use crate::run::{RecordError, parse_lines, write_aside};
 
@@ -12,7 +14,8 @@ use crate::run::{RecordError, parse_lines, write_aside};
 pub struct Appender<R> {
     path: PathBuf,
     file: File,
-    held: HashSet<String>,
+    /// Half a hash of each identity: 16 bytes a record, whatever its key is.
+    held: HashSet<[u8; 16]>,
     record: PhantomData<fn(&R)>,
 }
 
@@ -35,7 +38,7 @@ impl<R: Record> Appender<R> {
                 .and_then(|()| file.sync_data())
                 .map_err(io)?;
         }
-        let held = records.iter().map(Record::identity).collect();
+        let held = records.iter().map(|r| mark(&r.identity())).collect();
         Ok((
             Self {
                 path: path.to_owned(),
@@ -67,7 +70,8 @@ impl<R: Record> Appender<R> {
         let (mut lines, mut new) = (Vec::new(), HashSet::new());
         for record in records {
             let identity = record.identity();
-            if self.held.contains(&identity) || !new.insert(identity.clone()) {
+            let mark = mark(&identity);
+            if self.held.contains(&mark) || !new.insert(mark) {
                 return Err(RecordError::Duplicate {
                     path: self.path.clone(),
                     line: self.held.len() + new.len() + 1,
@@ -109,13 +113,19 @@ impl<R: Record> Appender<R> {
                 path: self.path.clone(),
                 source,
             })?;
-            self.held = records.iter().map(Record::identity).collect();
+            self.held = records.iter().map(|r| mark(&r.identity())).collect();
         }
         Ok(records)
     }
 
     /// Whether a record of this identity is on disk.
     pub fn holds(&self, identity: &str) -> bool {
-        self.held.contains(identity)
+        self.held.contains(&mark(identity))
     }
+}
+
+fn mark(identity: &str) -> [u8; 16] {
+    let mut mark = [0; 16];
+    mark.copy_from_slice(&Sha256::digest(identity)[..16]);
+    mark
 }

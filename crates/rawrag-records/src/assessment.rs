@@ -93,7 +93,8 @@ impl Record for Assessment {
             (
                 "components",
                 Column::Text,
-                "the parts that were looked for, each with whether it was found, as a JSON object",
+                "the parts that were looked for, each with whether it was found, as a JSON object; a rule \
+                 adds `hop`, the dependencies between the change and the answer",
             ),
             (
                 "reply",

@@ -29,6 +29,7 @@ mod run;
 mod search;
 mod stored;
 mod usage;
+mod written;
 
 #[cfg(feature = "frames")]
 pub mod frames;
@@ -48,3 +49,4 @@ pub use run::{Complete, RecordError, Run};
 pub use search::{EvidenceItem, Search, SearchOutcome};
 pub use stored::{Consumption, Ingestion, Level, StoredObject, WriteDecision, WriteEvent};
 pub use usage::{Timing, Usage};
+pub use written::{SCHEMAS, columns_page, write_csv};

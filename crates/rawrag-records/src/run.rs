@@ -320,10 +320,11 @@ impl Run {
         if !complete.retrievals.is_empty() || nothing_else {
             self.require_complete(&complete.retrievals)?;
         }
-        if !complete.selections.is_empty() {
+        let refined_by = |part: &str| self.manifest.settings[part].is_object();
+        if !complete.selections.is_empty() || refined_by("selector") {
             self.require_complete(&complete.selections)?;
         }
-        if !complete.prunings.is_empty() {
+        if !complete.prunings.is_empty() || refined_by("pruner") {
             self.require_complete(&complete.prunings)?;
         }
         self.require_complete(&complete.answers)?;

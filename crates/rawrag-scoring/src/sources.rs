@@ -111,7 +111,10 @@ fn chooses(reply: &str, golds: &[&str]) -> Option<bool> {
         let behind = after_prefix(reply, "Answer:").unwrap_or(reply);
         return Some(exact_match(reply, golds)? || exact_match(behind, golds)?);
     }
-    let chosen = letter(reply).or_else(|| choice_letter(reply, 26));
+    let behind = after_prefix(reply, "Answer:").and_then(letter);
+    let chosen = letter(reply)
+        .or(behind)
+        .or_else(|| choice_letter(reply, 26));
     Some(chosen.is_some_and(|chosen| letters.contains(&chosen)))
 }
 
@@ -182,6 +185,7 @@ mod tests {
             "B",
             "(b)",
             "The answer is B.",
+            "Option A has no motive.\nAnswer: B. The gardener",
             r#"{"answer": "B. The gardener", "reasoning": "A. would not fit"}"#,
             "```json\n{\"answer\": \"B\", \"reasoning\": \"\"}\n```",
         ] {

@@ -368,8 +368,17 @@ fn job(
 /// The values of a gold answer, in order.
 fn values(question: &Question) -> Vec<String> {
     match &question.gold {
-        Some(Gold::Answer(Answer::List(values) | Answer::AnyOf(values))) => values.clone(),
-        Some(Gold::Rubric { points, .. }) => points.clone(),
+        Some(
+            Gold::Answer(Answer::List(values) | Answer::AnyOf(values))
+            | Gold::Rubric {
+                ideal: Some(Answer::List(values) | Answer::AnyOf(values)),
+                ..
+            },
+        ) => values.clone(),
+        Some(Gold::Rubric {
+            ideal: None,
+            points,
+        }) => points.clone(),
         _ => vec![gold(question)],
     }
 }
@@ -424,15 +433,16 @@ fn by_rule(assessment: &mut Assessment, episode: &Episode, asked: &Asked, eviden
         ("rule", found.rule),
         ("trigger", found.trigger),
     ];
-    assessment.components = Some(components(parts));
+    let mut parts = components(parts);
+    parts.extend(asked.hop.map(|hop| ("hop".to_owned(), json!(hop))));
+    assessment.components = Some(Value::Object(parts).to_string());
 }
 
-fn components<const N: usize>(parts: [(&str, Option<bool>); N]) -> String {
+fn components<const N: usize>(parts: [(&str, Option<bool>); N]) -> Map<String, Value> {
     let parts = parts.into_iter();
-    let found: Map<String, Value> = parts
+    parts
         .filter_map(|(name, found)| Some((name.to_owned(), json!(found?))))
-        .collect();
-    Value::Object(found).to_string()
+        .collect()
 }
 
 fn found(evidence: &str, contract: &Contract) -> Sufficiency {
@@ -540,14 +550,15 @@ fn fill(assessment: &mut Assessment, way: Way, reply: &ChatReply) {
                 assessment.result = Some(coverage != Coverage::Neither);
                 assessment.path = Some(coverage == Coverage::ResultAndPath);
             }
-            assessment.components = Some(components([
+            let parts = components([
                 ("value_complete", Some(audit.value_complete)),
                 ("temporal_chain", Some(audit.temporal_chain)),
                 ("deletion_targeted", Some(audit.deletion_targeted)),
                 ("dependency_rule", Some(audit.dependency_rule)),
                 ("upstream_trigger_state", Some(audit.upstream_trigger_state)),
                 ("linked", Some(audit.linked)),
-            ]));
+            ]);
+            assessment.components = Some(Value::Object(parts).to_string());
             Ok(audit.sufficient)
         }),
         Way::Excerpt | Way::Rule => {
@@ -564,5 +575,57 @@ fn fill(assessment: &mut Assessment, way: Way, reply: &ChatReply) {
             assessment.error = Some(reason.to_string());
         }
         Err(Ungraded::Failed(reason)) => assessment.error = Some(reason.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The fields of G.10 in their order, indented by two spaces; values each once, from the place
+    /// that the paper names for them.
+    #[test]
+    fn a_contract_is_written_as_the_paper_writes_it() {
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../rawrag-corpus/tests/fixtures/meme.json");
+        let loaded = rawrag_corpus::meme::load(&file).unwrap();
+        let episode = &loaded.episodes[0].episode;
+        let asked = episode
+            .asked
+            .iter()
+            .find(|asked| (asked.task, asked.phase) == (Task::Cascade, Phase::After));
+        let prompts = PromptSet::builtin();
+        let written = contract(&prompts, Task::Cascade, episode, asked.unwrap()).unwrap();
+        let rule = prompts.render("contract-cascade", &[]).unwrap().user;
+        let expected = format!(
+            r#"{{
+  "task_type": "Cas",
+  "phase": "after",
+  "target_entities": [
+    "harbour_pilot"
+  ],
+  "history_values": [
+    "Odo Flint"
+  ],
+  "old_target_values": [
+    "Ana Brisk"
+  ],
+  "new_target_values": [
+    "Odo Flint"
+  ],
+  "upstream_entity": "moorage",
+  "upstream_before_values": [
+    "Quay Ostrel"
+  ],
+  "upstream_after_values": [
+    "Quay Vimber"
+  ],
+  "sufficiency_rule": {}
+}}"#,
+            json!(rule.trim())
+        );
+        assert_eq!(written, expected);
     }
 }

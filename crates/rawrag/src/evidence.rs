@@ -1,11 +1,14 @@
 //! What a reader sees of a question's evidence: the text that is on record, else rebuilt from the
-//! history, the ids of the chunks retrieved and the run's settings. Nothing is embedded again.
+//! history, the ids of the chunks retrieved, what a selector chose among them and the run's settings.
+//! Where a pruner left a text, that is what is seen. Nothing is embedded again.
 
 use std::collections::HashMap;
 
 use rawrag_chunking::{Chunk, Encoding, Transcript, chunk};
 use rawrag_corpus::{Conversation, Entry, Question};
-use rawrag_records::{EvidenceItem, Key, Retrieval, Run, Search, SearchOutcome};
+use rawrag_records::{
+    EvidenceItem, Key, Pruning, Retrieval, Run, Search, SearchOutcome, Selection,
+};
 use rawrag_retrieval::{Assembled, RetrievalError, assemble};
 
 use crate::experiment::Experiment;
@@ -16,6 +19,9 @@ use crate::pipeline::{PipelineError, key};
 pub struct Evidence {
     searches: HashMap<Key, Searched>,
     retrievals: HashMap<Key, Retrieval>,
+    selections: HashMap<Key, Selection>,
+    /// What is left of the evidence, where a pruner left a text.
+    pruned: HashMap<Key, String>,
     /// The conversation last rebuilt, by its id.
     rebuilt: Option<(String, Rebuilt)>,
 }
@@ -29,11 +35,24 @@ struct Searched {
 }
 
 impl Evidence {
-    /// The evidence of a run whose searches are all on record.
+    /// The evidence of a run as its reader sees it: searched, selected and pruned.
     ///
     /// # Errors
     /// When records are damaged or missing.
     pub fn of(run: &Run) -> Result<Self, PipelineError> {
+        let mut evidence = Self::unpruned(run)?;
+        let prunings = run.read::<Pruning>()?.into_iter();
+        evidence.pruned = prunings
+            .filter_map(|pruning| Some((pruning.question_key(), pruning.text?)))
+            .collect();
+        Ok(evidence)
+    }
+
+    /// The same before anything is pruned.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn unpruned(run: &Run) -> Result<Self, PipelineError> {
         let searches: Vec<Search> = run.read()?;
         if !searches.is_empty() {
             run.require_complete(&searches)?;
@@ -53,6 +72,8 @@ impl Evidence {
             return Ok(Self {
                 searches: searches.collect(),
                 retrievals: HashMap::new(),
+                selections: HashMap::new(),
+                pruned: HashMap::new(),
                 rebuilt: None,
             });
         }
@@ -64,6 +85,12 @@ impl Evidence {
                 .into_iter()
                 .map(|record| (record.question_key(), record))
                 .collect(),
+            selections: run
+                .read::<Selection>()?
+                .into_iter()
+                .map(|record| (record.question_key(), record))
+                .collect(),
+            pruned: HashMap::new(),
             rebuilt: None,
         })
     }
@@ -82,6 +109,9 @@ impl Evidence {
         question: &Question,
     ) -> Result<Option<Result<String, String>>, PipelineError> {
         let key = key(question);
+        if let Some(text) = self.pruned.get(&key) {
+            return Ok(Some(Ok(text.clone())));
+        }
         if let Some(Searched { search, text }) = self.searches.get(&key) {
             let text = match (search.outcome, text) {
                 (SearchOutcome::Failed, _) => {
@@ -96,17 +126,77 @@ impl Evidence {
         let Some(retrieval) = self.retrievals.get(&key) else {
             return Ok(None);
         };
-        let id = entry.conversation.id.as_str();
-        let rebuilt = match &mut self.rebuilt {
-            Some((of, rebuilt)) if of.as_str() == id => rebuilt,
-            rebuilt => {
-                let new = Rebuilt::of(experiment, &entry.conversation)?;
-                &mut rebuilt.insert((id.to_owned(), new)).1
-            }
-        };
-        let text = rebuilt.text(experiment, &entry.conversation, retrieval)?;
+        let selected = selected(experiment, retrieval, self.selections.get(&key));
+        let rebuilt = rebuilt(&mut self.rebuilt, experiment, &entry.conversation)?;
+        let text = rebuilt.text(
+            experiment,
+            &entry.conversation,
+            retrieval,
+            selected.as_deref(),
+        )?;
         Ok(Some(Ok(text)))
     }
+
+    /// The items that were retrieved for a question, each as its own text, best first. `None` where
+    /// the run did not ask the question.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn shortlist(
+        &mut self,
+        experiment: &Experiment,
+        entry: &Entry,
+        question: &Question,
+    ) -> Result<Option<Vec<String>>, PipelineError> {
+        let Some(retrieval) = self.retrievals.get(&key(question)) else {
+            return Ok(None);
+        };
+        let rebuilt = rebuilt(&mut self.rebuilt, experiment, &entry.conversation)?;
+        let chosen = rebuilt.chosen(experiment, &entry.conversation, retrieval)?;
+        let text = |chunk: &&Chunk| rebuilt.transcript.shown(chunk).to_owned();
+        Ok(Some(chosen.iter().map(text).collect()))
+    }
+}
+
+/// Which of the retrieved items a selector leaves, best first; `None` where there is no selector. A
+/// selection that failed leaves the first of the shortlist.
+fn selected(
+    experiment: &Experiment,
+    retrieval: &Retrieval,
+    selection: Option<&Selection>,
+) -> Option<Vec<usize>> {
+    let k = selector_k(experiment)?;
+    let order: Vec<usize> = match selection {
+        Some(selection) if !selection.order.is_empty() => {
+            selection.order.iter().map(|&at| at as usize).collect()
+        }
+        _ => (0..retrieval.chunks.len()).collect(),
+    };
+    Some(order.into_iter().take(k).collect())
+}
+
+#[cfg(feature = "remote")]
+fn selector_k(experiment: &Experiment) -> Option<usize> {
+    experiment.selector.as_ref().map(|selector| selector.k)
+}
+
+#[cfg(not(feature = "remote"))]
+fn selector_k(_: &Experiment) -> Option<usize> {
+    None
+}
+
+/// The conversation as it was cut, kept while its questions come.
+fn rebuilt<'a>(
+    kept: &'a mut Option<(String, Rebuilt)>,
+    experiment: &Experiment,
+    conversation: &Conversation,
+) -> Result<&'a Rebuilt, PipelineError> {
+    let id = conversation.id.as_str();
+    let rebuilt = match kept.take() {
+        Some((of, rebuilt)) if of == id => rebuilt,
+        _ => Rebuilt::of(experiment, conversation)?,
+    };
+    Ok(&kept.insert((id.to_owned(), rebuilt)).1)
 }
 
 /// Items as one text: each ends a line.
@@ -196,13 +286,13 @@ impl Rebuilt {
         Ok(Self { transcript, chunks })
     }
 
-    /// The text of the items retrieved, if it has the tokens that were counted at retrieval.
-    fn text(
+    /// The chunks retrieved, if they have the tokens that were counted at retrieval.
+    fn chosen(
         &self,
         experiment: &Experiment,
         conversation: &Conversation,
         retrieval: &Retrieval,
-    ) -> Result<String, PipelineError> {
+    ) -> Result<Vec<&Chunk>, PipelineError> {
         let other = || PipelineError::OtherEvidence(Box::new(retrieval.question_key()));
         let chosen: Vec<&Chunk> = retrieval
             .chunks
@@ -216,9 +306,27 @@ impl Rebuilt {
         for ((item, _), &count) in assembled.entries.iter().zip(&assembled.tokens) {
             tokens[*item] = count as u32;
         }
-        if tokens != retrieval.tokens {
-            return Err(other());
+        match tokens == retrieval.tokens {
+            true => Ok(chosen),
+            false => Err(other()),
         }
-        Ok(assembled.text())
+    }
+
+    /// The text of the items retrieved, or of those among them that a selector left.
+    fn text(
+        &self,
+        experiment: &Experiment,
+        conversation: &Conversation,
+        retrieval: &Retrieval,
+        selected: Option<&[usize]>,
+    ) -> Result<String, PipelineError> {
+        let mut chosen = self.chosen(experiment, conversation, retrieval)?;
+        if let Some(selected) = selected {
+            let other = || PipelineError::OtherEvidence(Box::new(retrieval.question_key()));
+            let left = selected.iter().map(|&at| chosen.get(at).copied());
+            chosen = left.collect::<Option<_>>().ok_or_else(other)?;
+        }
+        let settings = experiment.evidence.assembly();
+        Ok(assemble(conversation, &self.transcript, &chosen, &settings).text())
     }
 }

@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 
 mod memory;
 #[cfg(feature = "remote")]
+mod refining;
+#[cfg(feature = "remote")]
 mod services;
 pub use memory::{Ceilings, Memory};
+#[cfg(feature = "remote")]
+pub use refining::{PrunerSettings, SelectorKind, SelectorSettings};
 #[cfg(feature = "remote")]
 pub use services::{
     AnswerPart, AssessorRule, AssessorSettings, Called, JudgeRule, JudgeSettings, Pattern, Prices,
@@ -45,6 +49,14 @@ pub struct Experiment {
     #[cfg(feature = "remote")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompts: Option<PathBuf>,
+    /// Who chooses among the items retrieved.
+    #[cfg(feature = "remote")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<SelectorSettings>,
+    /// Who takes out of the evidence what does not matter.
+    #[cfg(feature = "remote")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruner: Option<PrunerSettings>,
     /// Who answers from the evidence; without one, the experiment only retrieves.
     #[cfg(feature = "remote")]
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -217,7 +217,9 @@ pub(crate) fn mark(by: Mark, question: &Question, answer: &str) -> Option<f64> {
             };
             let options = u8::try_from(question.options.len()).unwrap_or(u8::MAX);
             let right = char::from(b'A'.saturating_add(u8::try_from(option).unwrap_or(u8::MAX)));
-            whole(lexical::choice_letter(answer, options) == Some(right))
+            // Reasons name other options; what is chosen stands behind the announcement.
+            let chosen = lexical::after_prefix(answer, "Final Answer:").unwrap_or(answer);
+            whole(lexical::choice_letter(chosen, options) == Some(right))
         }
         Mark::Source(source) => {
             let golds = golds(question);

@@ -27,6 +27,8 @@
 pub use rawrag_baselines as baselines;
 pub use rawrag_chunking as chunking;
 pub use rawrag_corpus as corpus;
+#[cfg(feature = "remote")]
+pub use rawrag_diagnostics as diagnostics;
 pub use rawrag_models as models;
 #[cfg(feature = "remote")]
 pub use rawrag_prompts as prompts;
@@ -55,7 +57,11 @@ pub mod memory;
 #[cfg(feature = "remote")]
 pub mod oracle;
 pub mod pipeline;
+#[cfg(feature = "remote")]
+pub mod pruning;
 pub mod scores;
+#[cfg(feature = "remote")]
+pub mod selecting;
 #[cfg(feature = "remote")]
 pub mod services;
 pub mod summary;

@@ -21,7 +21,7 @@ use rawrag_records::{
     Answer, Difference, EvidenceItem, Expected, Judgment, Key, Record, RecordError, Run, Search,
     SearchOutcome, StoredObject,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::evidence::joined;
@@ -786,9 +786,4 @@ pub fn usual_folder(folder: &Path, choice: Choice) -> std::path::PathBuf {
         .budget
         .map_or_else(String::new, |budget| format!("-{budget}"));
     folder.with_file_name(format!("{name}-{store}{budget}"))
-}
-
-/// What a derived run says of itself, for a summary.
-pub fn described(run: &Run) -> Value {
-    run.manifest().settings["oracle"].clone()
 }

@@ -366,10 +366,12 @@ fn stage_templates(job: &Job<'_>, question: &Question) -> Result<Vec<String>, Pi
     let Some(stages) = job.stages else {
         return Ok(Vec::new());
     };
-    let mut templates = match stages.reader {
+    let mut templates = crate::selecting::templates(stages.selector);
+    templates.extend(crate::pruning::templates(stages.pruner));
+    templates.extend(match stages.reader {
         Some(reader) => crate::answering::templates(reader, question)?,
         None => Vec::new(),
-    };
+    });
     for judge in stages.judges {
         let names = crate::judging::templates_of(judge, question)?;
         templates.extend(names.into_iter().map(str::to_owned));

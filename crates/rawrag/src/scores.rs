@@ -408,7 +408,7 @@ impl Graded<'_> {
             let wanted = |item: &Item| !without || is_sound(item);
             let (overall, categories) = scores(&wanted)?;
             let named = |name: &str| match without {
-                true => format!("{name}, without {wrong} wrong gold answers"),
+                true => format!("{name}, without {wrong} known wrong"),
                 false => name.to_owned(),
             };
             let mut line = self.line(named("categories 1 to 4"), overall, |item| {
@@ -419,7 +419,7 @@ impl Graded<'_> {
             for (category, score) in categories {
                 let name = NAMES[usize::from(category.number() - 1)];
                 let label = match without {
-                    true => format!("{} {name}, without wrong gold answers", category.number()),
+                    true => format!("{} {name}, without known wrong", category.number()),
                     false => format!("{} {name}", category.number()),
                 };
                 let of = |item: &Item| item.kind == name;
@@ -777,26 +777,22 @@ fn shown(retrievals: &[Retrieval], histories: &[History]) -> Vec<Shown> {
         .iter()
         .map(|history| (history.conversation.as_str(), history))
         .collect();
-    let units: [(
-        &'static str,
-        fn(&Retrieval) -> Parts<'_>,
-        fn(&History) -> u32,
-    ); 2] = [
-        (
-            "messages",
-            |r| (&r.gold_messages, &r.first_message, &r.last_message),
-            |h| h.messages,
-        ),
-        (
-            "sessions",
-            |r| (&r.gold_sessions, &r.first_session, &r.last_session),
-            |h| h.sessions.len() as u32,
-        ),
+    let units = [
+        Unit {
+            name: "messages",
+            parts: |r| (&r.gold_messages, &r.first_message, &r.last_message),
+            size: |h| h.messages,
+        },
+        Unit {
+            name: "sessions",
+            parts: |r| (&r.gold_sessions, &r.first_session, &r.last_session),
+            size: |h| h.sessions.len() as u32,
+        },
     ];
-    let measured = units.into_iter().map(|(unit, parts, size)| {
+    let measured = units.into_iter().map(|unit| {
         let mut tallies: [Vec<f64>; 4] = Default::default();
         for retrieval in retrievals {
-            let (gold, first, last) = parts(retrieval);
+            let (gold, first, last) = (unit.parts)(retrieval);
             let gold: BTreeSet<u32> = gold.iter().copied().collect();
             let Some(history) = sizes.get(retrieval.conversation.as_str()) else {
                 continue;
@@ -804,7 +800,7 @@ fn shown(retrievals: &[Retrieval], histories: &[History]) -> Vec<Shown> {
             let spans = first.iter().zip(last);
             let drawn: BTreeSet<u32> = spans.flat_map(|(&first, &last)| first..=last).collect();
             let (n, k) = (gold.len() as u32, drawn.len() as u32);
-            let Some(random) = random_recall(size(history), n, k) else {
+            let Some(random) = random_recall((unit.size)(history), n, k) else {
                 continue;
             };
             let held = gold.intersection(&drawn).count();
@@ -822,7 +818,7 @@ fn shown(retrievals: &[Retrieval], histories: &[History]) -> Vec<Shown> {
         }
         let [any, all, random_any, random_all] = &tallies;
         Shown {
-            unit,
+            unit: unit.name,
             questions: any.len(),
             any: mean(any),
             all: mean(all),
@@ -831,6 +827,14 @@ fn shown(retrievals: &[Retrieval], histories: &[History]) -> Vec<Shown> {
         }
     });
     measured.filter(|shown| shown.questions > 0).collect()
+}
+
+/// What evidence is counted in.
+struct Unit {
+    name: &'static str,
+    parts: fn(&Retrieval) -> Parts<'_>,
+    /// How many a conversation has.
+    size: fn(&History) -> u32,
 }
 
 /// Gold units, and the first and last unit of each item.

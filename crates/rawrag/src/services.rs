@@ -10,6 +10,7 @@ use std::thread;
 
 use rawrag_chunking::Encoding;
 use rawrag_corpus::Benchmark;
+use rawrag_models::ModelKind;
 use rawrag_models::cache::{Cache, Mode};
 use rawrag_models::prices::{Attempt, Meter, PriceTable, Stage, Tokens, Totals, UsageRow};
 use rawrag_models::remote::{
@@ -20,7 +21,11 @@ use rawrag_prompts::{Prompt, PromptSet};
 use rawrag_records::{Appender, Manifest, Model, RecordError, Run, Usage};
 use serde_json::json;
 
-use crate::experiment::{AssessorSettings, Called, Experiment, JudgeSettings, Prices, Reader};
+use crate::experiment::SelectorKind;
+use crate::experiment::{
+    AssessorSettings, Called, Experiment, JudgeSettings, Prices, PrunerSettings, Reader,
+    SelectorSettings, ServiceSettings,
+};
 use crate::judging;
 use crate::pipeline::PipelineError;
 pub(crate) use crate::pipeline::time;
@@ -35,11 +40,15 @@ pub const PATTERN: &str = "pattern";
 /// their services settled.
 #[derive(Debug)]
 pub struct Stages<'a> {
+    pub(crate) selector: Option<&'a SelectorSettings>,
+    pub(crate) pruner: Option<&'a PrunerSettings>,
     pub(crate) reader: Option<&'a Reader>,
     pub(crate) judges: &'a [JudgeSettings],
     pub(crate) assessors: &'a [AssessorSettings],
     pub(crate) prompts: PromptSet,
     pub(crate) benchmark: Benchmark,
+    selector_at: Option<Endpoint>,
+    pruner_at: Option<Endpoint>,
     reader_at: Option<Endpoint>,
     judges_at: Vec<Option<Endpoint>>,
     assessors_at: Vec<Option<Endpoint>>,
@@ -54,7 +63,8 @@ impl<'a> Stages<'a> {
         experiment: &'a Experiment,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, PipelineError> {
-        if experiment.reader.is_none() && experiment.assessors.is_empty() {
+        let refines = experiment.selector.is_some() || experiment.pruner.is_some();
+        if experiment.reader.is_none() && experiment.assessors.is_empty() && !refines {
             return Ok(None);
         }
         Self::with_judges(experiment, &experiment.judges, environment).map(Some)
@@ -73,17 +83,25 @@ impl<'a> Stages<'a> {
             Some(folder) => PromptSet::from_folder(folder)?,
             None => PromptSet::builtin(),
         };
-        let resolve = |called: Option<Called<'_>>, concurrency: usize| {
-            let settings = called.map(|called| called.service.settings(concurrency));
-            settings
-                .map(|settings| settings.resolve(environment))
-                .transpose()
+        let at = |service: &ServiceSettings, concurrency: usize| {
+            service.settings(concurrency).resolve(environment)
         };
+        let resolve = |called: Option<Called<'_>>, concurrency: usize| {
+            let resolved = called.map(|called| at(called.service, concurrency));
+            resolved.transpose()
+        };
+        let (selector, pruner) = (experiment.selector.as_ref(), experiment.pruner.as_ref());
+        let selector_at = selector.map(|s| at(&s.service, s.concurrency));
+        let pruner_at = pruner.map(|p| at(&p.service, p.concurrency));
         let reader = experiment.reader.as_ref();
         let assessors = experiment.assessors.as_slice();
         let judges_at = judges.iter().map(|j| resolve(j.called(), j.concurrency));
         let assessors_at = assessors.iter().map(|a| resolve(a.called(), a.concurrency));
         Ok(Self {
+            selector,
+            pruner,
+            selector_at: selector_at.transpose()?,
+            pruner_at: pruner_at.transpose()?,
             reader,
             judges,
             assessors,
@@ -106,6 +124,12 @@ impl<'a> Stages<'a> {
                 addresses.push((part, called.model.to_owned(), at.address().to_string()));
             }
         };
+        if let Some(selector) = self.selector {
+            add(SELECTOR.to_owned(), selector.called(), &self.selector_at);
+        }
+        if let Some(pruner) = self.pruner {
+            add(PRUNER.to_owned(), pruner.called(), &self.pruner_at);
+        }
         if let Some(reader) = self.reader {
             add("reader".to_owned(), reader.called(), &self.reader_at);
         }
@@ -133,6 +157,7 @@ impl<'a> Stages<'a> {
     /// Adds to a manifest what these stages are: all that decides what they record, and no limit
     /// or pace.
     pub(crate) fn describe(&self, manifest: &mut Manifest, templates: &[String]) {
+        self.describe_refining(manifest);
         if let Some(reader) = self.reader {
             self.describe_reader(manifest, reader);
         }
@@ -159,6 +184,37 @@ impl<'a> Stages<'a> {
                 let model = model(called.model, at.address().to_string());
                 manifest.models.insert(assessor_part(&assessor.name), model);
             }
+        }
+    }
+
+    fn describe_refining(&self, manifest: &mut Manifest) {
+        if let (Some(selector), Some(at)) = (self.selector, &self.selector_at) {
+            manifest.settings["selector"] = json!({
+                "by": selector.by,
+                "provider": selector.service.provider,
+                "k": selector.k,
+                "choice": selector.selection(),
+                "max_output": selector.max_output,
+            });
+            let kind = match selector.by {
+                SelectorKind::Decision => ModelKind::Decider,
+                SelectorKind::Listwise => ModelKind::Listwise,
+                SelectorKind::YesNo => ModelKind::CrossEncoder,
+            };
+            let model = Model {
+                kind: kind.label().to_owned(),
+                ..model(&selector.model, at.address().to_string())
+            };
+            manifest.models.insert(SELECTOR.to_owned(), model);
+        }
+        if let (Some(pruner), Some(at)) = (self.pruner, &self.pruner_at) {
+            manifest.settings["pruner"] = json!({
+                "provider": pruner.service.provider,
+                "temperature": pruner.temperature,
+                "max_output": pruner.max_output,
+            });
+            let model = model(&pruner.model, at.address().to_string());
+            manifest.models.insert(PRUNER.to_owned(), model);
         }
     }
 
@@ -227,6 +283,9 @@ impl<'a> Stages<'a> {
         }
     }
 }
+
+const SELECTOR: &str = "selector";
+const PRUNER: &str = "pruner";
 
 /// What marks a judge in a manifest's settings that was added to the run later.
 pub(crate) const ADDED: &str = "added";
@@ -347,6 +406,30 @@ impl Services {
         &self.session.stop
     }
 
+    /// The service of the selector; `None` where there is none.
+    pub(crate) fn selector(
+        &self,
+        stages: &Stages<'_>,
+    ) -> Result<Option<Arc<Service>>, PipelineError> {
+        let (Some(selector), Some(at)) = (stages.selector, &stages.selector_at) else {
+            return Ok(None);
+        };
+        let settings = selector.service.settings(selector.concurrency);
+        self.service(settings, at).map(Some)
+    }
+
+    /// The pruner's client; `None` where there is none.
+    pub(crate) fn pruner(
+        &self,
+        stages: &Stages<'_>,
+    ) -> Result<Option<Arc<ChatClient>>, PipelineError> {
+        let Some(pruner) = stages.pruner else {
+            return Ok(None);
+        };
+        let at = stages.pruner_at.as_ref();
+        self.client(pruner.called(), at, pruner.concurrency, Stage::Read)
+    }
+
     /// The reader's client; `None` where no model answers.
     pub(crate) fn reader(
         &self,
@@ -394,7 +477,6 @@ impl Services {
         self.chat(settings, at, called.model, stage).map(Some)
     }
 
-    /// Equal settings share one service, so that its limits hold for all stages together.
     fn chat(
         &self,
         settings: Settings,
@@ -402,18 +484,23 @@ impl Services {
         model: &str,
         stage: Stage,
     ) -> Result<Arc<ChatClient>, PipelineError> {
+        let service = self.service(settings, at)?;
+        let client = ChatClient::new(service, model, stage).with_counter(Arc::new(O200k));
+        Ok(Arc::new(client))
+    }
+
+    /// Equal settings share one service, so that its limits hold for all stages together.
+    fn service(&self, settings: Settings, at: &Endpoint) -> Result<Arc<Service>, PipelineError> {
         let mut connected = lock(&self.connected);
         let known = connected.iter().find(|(known, _)| *known == settings);
-        let service = match known {
+        Ok(match known {
             Some((_, service)) => Arc::clone(service),
             None => {
                 let service = Service::connect(at.clone(), &self.session)?;
                 connected.push((settings, Arc::clone(&service)));
                 service
             }
-        };
-        let client = ChatClient::new(service, model, stage).with_counter(Arc::new(O200k));
-        Ok(Arc::new(client))
+        })
     }
 
     /// Whether every attempt is on disk.
@@ -422,7 +509,7 @@ impl Services {
     }
 }
 
-struct O200k;
+pub(crate) struct O200k;
 
 impl TokenCounter for O200k {
     fn count(&self, text: &str) -> usize {

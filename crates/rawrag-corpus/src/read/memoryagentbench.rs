@@ -8,8 +8,11 @@
 //!   `haystack_sessions`, found again by role and words, since those carry no dates and their order
 //!   is another.
 //! - `factconsolidation_*`: the numbered facts, each under its serial number.
-//! - every other source: pieces of at most [`PIECE`] tokens that end where a sentence or line does
+//! - every other source: pieces of at most 4,096 tokens (o200k_base) that end where a sentence or line does
 //!   (in `icl_*`, where a labelled example does). Undated, so positions alone say what came first.
+//!
+//! The films that ReDial's questions ask for are given by number, and named by `entity2id.json` at
+//! the root of the release.
 //!
 //! The release's own program joins sentences found by a trained splitter and by that loses line
 //! ends; here a piece is a slice of the context. The layout follows the release's documentation
@@ -18,24 +21,21 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::elements::Place;
+use super::films::{Films, is_number};
 use super::python::{Literal, literal};
+use super::quoted::Said;
 use super::{Entry, answer, note_repeated_questions};
 use crate::error::LoadError;
 use crate::report::{Notes, Oddity};
 use crate::{
     Answer, Benchmark, Conversation, ConversationId, Evidence, Gold, Kind, Message, MessageId,
-    MessagePosition, Question, QuestionId, Session, SessionId, SessionPosition, Timestamp,
+    Question, QuestionId, Session, SessionId, Timestamp,
 };
-
-/// The most tokens (o200k_base, the encoding of gpt-4o-mini) of a piece: `chunk_size` in the
-/// configurations that the benchmark's authors publish. A single sentence may be longer.
-pub(super) const PIECE: usize = 4096;
 
 /// What begins the date of a session in a context.
 const CHAT_TIME: &str = "Chat Time:";
@@ -71,6 +71,8 @@ struct Turn {
 #[derive(Default)]
 pub(super) struct Rows {
     of_source: BTreeMap<String, u32>,
+    /// The titles of ReDial's films, once they were needed.
+    films: Option<Films>,
 }
 
 impl Rows {
@@ -97,12 +99,54 @@ impl Rows {
             id: ConversationId::from(id),
             sessions,
         };
-        let questions = questions(&row, &conversation, &place, notes)?;
+        let mut questions = questions(&row, &conversation, &place, notes)?;
+        if source.starts_with(RECOMMENDATIONS) {
+            self.name_films(&mut questions, &place, notes)?;
+        }
         note_repeated_questions(&questions, notes);
         Ok(Some(Entry {
             conversation,
             questions,
         }))
+    }
+}
+
+/// What begins the name of ReDial, the source of recommendations.
+const RECOMMENDATIONS: &str = "recsys";
+
+impl Rows {
+    /// Puts titles in place of the numbers by which the release gives the films to recommend.
+    fn name_films(
+        &mut self,
+        questions: &mut [Question],
+        place: &Place<'_>,
+        notes: &mut Notes,
+    ) -> Result<(), LoadError> {
+        for question in questions {
+            let (Some(Gold::Answer(Answer::List(films))), id) = (&mut question.gold, &question.id)
+            else {
+                continue;
+            };
+            if !films.iter().all(|film| is_number(film)) {
+                continue;
+            }
+            let titles = match &mut self.films {
+                Some(titles) => titles,
+                none => none.insert(Films::near(place.file)?.ok_or_else(|| {
+                    let problem = "the answers are numbers of films";
+                    let mend = "put entity2id.json of the release beside its folder `data`";
+                    place.error("answers", problem, mend)
+                })?),
+            };
+            for film in films {
+                match titles.title(film) {
+                    Some(title) => title.clone_into(film),
+                    None => notes
+                        .add_detail(Oddity::FilmUnknown, || (id.to_string(), Some(film.clone()))),
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -172,7 +216,7 @@ fn sessions(
     let messages = if source.starts_with("factconsolidation") {
         facts(&row.context, id, notes)
     } else {
-        pieces(&row.context, source.starts_with("icl_"))
+        pieces(&row.context, source.starts_with("icl_"), place)?
             .into_iter()
             .zip(1..)
             .map(|(piece, n): (&str, u32)| unit(n.to_string(), piece))
@@ -187,6 +231,18 @@ fn sessions(
         date: None,
         messages,
     }])
+}
+
+#[cfg(feature = "pieces")]
+fn pieces<'a>(text: &'a str, examples: bool, _: &Place<'_>) -> Result<Vec<&'a str>, LoadError> {
+    Ok(super::pieces::pieces(text, examples))
+}
+
+#[cfg(not(feature = "pieces"))]
+fn pieces<'a>(_: &'a str, _: bool, place: &Place<'_>) -> Result<Vec<&'a str>, LoadError> {
+    let problem = "this build does not count tokens, so it cannot cut the context into pieces";
+    let mend = "use a build with the feature `pieces` of rawrag-corpus, as that of `rawrag` is";
+    Err(place.error("context", problem, mend))
 }
 
 /// A unit as the benchmark hands it over: said by the user, undated.
@@ -270,70 +326,6 @@ fn facts(context: &str, id: &str, notes: &mut Notes) -> Vec<Message> {
     facts
 }
 
-/// Cuts a text into pieces of at most [`PIECE`] tokens, at the ends of sentences or lines, or of
-/// labelled examples. Together the pieces are the text, without white space at their ends.
-fn pieces(text: &str, examples: bool) -> Vec<&str> {
-    let mut pieces = Vec::new();
-    let (mut start, mut tokens) = (0, 0);
-    let mut at = 0;
-    for end in ends(text, examples) {
-        let count = count(&text[at..end]);
-        if tokens > 0 && tokens + count > PIECE {
-            pieces.push(text[start..at].trim());
-            (start, tokens) = (at, 0);
-        }
-        tokens += count;
-        at = end;
-    }
-    pieces.push(text[start..].trim());
-    pieces.retain(|piece| !piece.is_empty());
-    pieces
-}
-
-/// Where sentences and lines, or examples, end, in bytes, ascending; the last is the text's end.
-fn ends(text: &str, examples: bool) -> Vec<usize> {
-    let mut ends = Vec::new();
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        if !examples {
-            sentence_ends(line, at, &mut ends);
-        }
-        at += line.len();
-        let label = line.trim_start().get(..6);
-        if !examples || label.is_some_and(|word| word.eq_ignore_ascii_case("label:")) {
-            ends.push(at);
-        }
-    }
-    if ends.last() != Some(&text.len()) {
-        ends.push(text.len());
-    }
-    ends
-}
-
-/// A sentence ends after `.`, `!` or `?`, and quotes or brackets that close there, before white
-/// space.
-fn sentence_ends(line: &str, offset: usize, ends: &mut Vec<usize>) {
-    let mut ended = false;
-    for (at, character) in line.char_indices() {
-        match character {
-            '.' | '!' | '?' => ended = true,
-            '"' | '\'' | ')' | ']' | '\u{201d}' | '\u{2019}' => {}
-            ' ' | '\t' if ended => {
-                ends.push(offset + at + 1);
-                ended = false;
-            }
-            _ => ended = false,
-        }
-    }
-}
-
-fn count(text: &str) -> usize {
-    static ENCODING: OnceLock<tiktoken::CoreBpe> = OnceLock::new();
-    ENCODING
-        .get_or_init(tiktoken::encoding::o200k_base)
-        .count(text)
-}
-
 fn questions(
     row: &Row<'_>,
     conversation: &Conversation,
@@ -346,7 +338,9 @@ fn questions(
         let text = list.as_ref()?.get(index)?;
         (!text.trim().is_empty()).then(|| text.clone())
     };
-    let said = Said::of(conversation);
+    let said = Said::of(conversation, |message| {
+        (message.speaker.as_str(), message.text.as_str())
+    });
     let mut seen: HashMap<String, u32> = HashMap::new();
     let mut questions = Vec::with_capacity(row.questions.len());
     for (index, (text, raw)) in row.questions.iter().zip(&row.answers).enumerate() {
@@ -370,7 +364,7 @@ fn questions(
         let gold = gold(raw, abstains, row, &place)?;
         let marked = meta.haystack_sessions.as_ref().and_then(|h| h.get(index));
         let evidence = match marked {
-            Some(sessions) => said.evidence(sessions, index, &id, notes),
+            Some(sessions) => said.evidence(self::marked(sessions, index), &id, notes),
             None => Evidence::default(),
         };
         questions.push(Question {
@@ -398,7 +392,7 @@ fn gold(
     row: &Row<'_>,
     place: &Place<'_>,
 ) -> Result<Gold, LoadError> {
-    let recommends = row.metadata.source.starts_with("recsys");
+    let recommends = row.metadata.source.starts_with(RECOMMENDATIONS);
     let answer = match answer(raw, "answers", place)? {
         Answer::List(values) if recommends => Answer::List(values),
         Answer::List(mut values) => match values.len() {
@@ -428,85 +422,28 @@ fn gold(
     }
 }
 
-/// The messages of a conversation by speaker and words.
-struct Said<'a>(HashMap<(&'a str, &'a str), Vec<(SessionPosition, MessagePosition)>>);
-
-impl<'a> Said<'a> {
-    fn of(conversation: &'a Conversation) -> Self {
-        let mut said: HashMap<_, Vec<_>> = HashMap::new();
-        for (session, position, message) in conversation.messages() {
-            said.entry((message.speaker.as_str(), message.text.as_str()))
-                .or_default()
-                .push((session, position));
-        }
-        Self(said)
-    }
-
-    /// The messages that have the words of a marked turn, wherever they stand.
-    fn evidence(
-        &self,
-        sessions: &[Vec<Turn>],
-        question: usize,
-        id: &str,
-        notes: &mut Notes,
-    ) -> Evidence {
-        let mut evidence = Evidence::default();
-        let mut found = Vec::new();
-        for (s, session) in sessions.iter().enumerate() {
-            for (t, turn) in session.iter().enumerate() {
-                if turn.has_answer != Some(true) {
-                    continue;
-                }
-                let written = format!("haystack_sessions[{question}][{s}][{t}]");
-                match self.0.get(&(turn.role.as_str(), turn.content.as_str())) {
-                    Some(positions) => found.extend(positions),
-                    None => {
-                        notes.add_detail(Oddity::EvidenceDangling, || {
-                            (id.to_owned(), Some(written.clone()))
-                        });
-                        evidence.unresolved.push(written.clone());
-                    }
-                }
-                evidence.written.push(written);
-            }
-        }
-        found.sort_unstable();
-        found.dedup();
-        evidence.sessions = found.iter().map(|&(session, _)| session).collect();
-        evidence.sessions.dedup();
-        evidence.messages = found.into_iter().map(|(_, message)| message).collect();
-        evidence
-    }
+/// The turns that are marked as holding a question's answer, and how the file refers to them.
+fn marked(
+    sessions: &[Vec<Turn>],
+    question: usize,
+) -> impl Iterator<Item = (String, Option<Words<'_>>)> {
+    sessions.iter().enumerate().flat_map(move |(s, session)| {
+        let marked = session.iter().enumerate();
+        let marked = marked.filter(|(_, turn)| turn.has_answer == Some(true));
+        marked.map(move |(t, turn)| {
+            let written = format!("haystack_sessions[{question}][{s}][{t}]");
+            (written, Some((turn.role.as_str(), turn.content.as_str())))
+        })
+    })
 }
+
+/// A speaker and what was said.
+type Words<'a> = (&'a str, &'a str);
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
-    use super::{PIECE, count, facts, pieces};
+    use super::facts;
     use crate::report::Notes;
-
-    #[test]
-    fn pieces_end_where_sentences_do() {
-        let sentence = "The lighthouse keeper, Dr. Voss, wrote \"All is well.\" in the log. ";
-        let text = sentence.repeat(1000);
-        let cut = pieces(&text, false);
-        assert!(cut.len() > 1);
-        for piece in &cut {
-            assert!(
-                count(piece) <= PIECE && piece.ends_with(['.', '"']),
-                "{piece}"
-            );
-        }
-    }
-
-    #[test]
-    fn examples_stay_with_their_labels() {
-        let text = "How much? And why?\nlabel: 7\n\n".repeat(2000);
-        for piece in pieces(&text, true) {
-            assert!(piece.starts_with("How much?") && piece.ends_with("label: 7"));
-        }
-    }
 
     #[test]
     fn facts_keep_their_numbers() {
@@ -525,15 +462,5 @@ mod tests {
             ]
         );
         assert_eq!(notes.0.len(), 1);
-    }
-
-    proptest! {
-        /// Nothing but white space is lost, and the order stays.
-        #[test]
-        fn pieces_are_the_text(text in "[a-z.!? \n\"é]{0,300}", examples: bool) {
-            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-            let joined = pieces(&text, examples).join(" ");
-            prop_assert_eq!(words(&joined), words(&text));
-        }
     }
 }

@@ -12,7 +12,7 @@
 //! every run. The layout follows the release's evaluation program; no real file has exercised this
 //! reader.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,12 +21,13 @@ use sha2::{Digest, Sha256};
 
 use super::elements::Place;
 use super::python::{Literal, literal};
+use super::quoted::Said;
 use super::{Entry, note_repeated_questions};
 use crate::error::LoadError;
 use crate::report::{Notes, Oddity};
 use crate::{
-    Benchmark, Conversation, ConversationId, Evidence, Gold, Kind, Message, MessageId,
-    MessagePosition, Question, QuestionId, Session, SessionId, SessionPosition,
+    Benchmark, Conversation, ConversationId, Evidence, Gold, Kind, Message, MessageId, Question,
+    QuestionId, Session, SessionId,
 };
 
 /// Where the questions stand in a folder of the release.
@@ -302,32 +303,10 @@ fn find(snippet: &str, conversation: &Conversation, id: &str, notes: &mut Notes)
         notes.add(Oddity::EvidenceUnreadable, || id.to_owned());
         return Evidence::default();
     };
-    let mut said: BTreeMap<&str, Vec<(SessionPosition, MessagePosition)>> = BTreeMap::new();
-    for (session, position, message) in conversation.messages() {
-        said.entry(message.text.as_str())
-            .or_default()
-            .push((session, position));
-    }
-    let mut evidence = Evidence::default();
-    let mut found = Vec::new();
-    for (index, message) in quoted.iter().enumerate() {
-        let written = format!("related_conversation_snippet[{index}]");
+    let said = Said::of(conversation, |message| message.text.as_str());
+    let quoted = quoted.iter().enumerate().map(|(index, message)| {
         let words = message.get("content").and_then(Literal::text);
-        match words.and_then(|words| said.get(words)) {
-            Some(positions) => found.extend(positions),
-            None => {
-                notes.add_detail(Oddity::EvidenceDangling, || {
-                    (id.to_owned(), Some(written.clone()))
-                });
-                evidence.unresolved.push(written.clone());
-            }
-        }
-        evidence.written.push(written);
-    }
-    found.sort_unstable();
-    found.dedup();
-    evidence.sessions = found.iter().map(|&(session, _)| session).collect();
-    evidence.sessions.dedup();
-    evidence.messages = found.into_iter().map(|(_, message)| message).collect();
-    evidence
+        (format!("related_conversation_snippet[{index}]"), words)
+    });
+    said.evidence(quoted, id, notes)
 }

@@ -113,9 +113,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let folder = runs::find(&arguments.run);
     let base = Run::open(&folder)?;
     let choice = arguments.choice(&base);
-    let (experiment, data) = arguments.sources(&folder)?;
-    let experiment = Experiment::read(&experiment)?;
-    let experiment = oracle::experiment(&experiment, choice.store);
+    let (path, data) = arguments.sources(&folder)?;
+    let experiment = oracle::experiment(&Experiment::read(&path)?, choice.store);
     let stages = stages::prepare(&experiment, &arguments.calls)?;
     let out = arguments.out.clone();
     let out = out.unwrap_or_else(|| oracle::usual_folder(&folder, choice));
@@ -131,6 +130,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bar = bar(0, "questions");
     let run = oracle::run(&job, &base, choice, |progress| match progress {
         Progress::Begun { questions, held } => {
+            runs::keep(&out, &path, &data, arguments.unknown_data);
             bar.set_length(questions as u64);
             bar.set_position(held as u64);
             if held == questions {

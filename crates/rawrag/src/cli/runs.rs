@@ -675,7 +675,7 @@ pub(super) fn find(run: &Path) -> PathBuf {
     run.to_owned()
 }
 
-fn keep(folder: &Path, experiment: &Path, data: &Path, unknown_data: bool) {
+pub(super) fn keep(folder: &Path, experiment: &Path, data: &Path, unknown_data: bool) {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let local = Local {
         experiment: absolute(experiment),

@@ -10,10 +10,13 @@ use crate::experiment::{Experiment, JudgeSettings};
 use crate::judging;
 use crate::models::prices::{CostRange, Planned, PriceTable, Totals};
 use crate::models::remote::Stop;
+use crate::pruning;
 use crate::records::{
     Answer, AnswerOutcome, Assessment, AssessmentOutcome, History, Judgment, JudgmentOutcome,
-    Record, Retrieval, Run, Search, SearchOutcome, Timing, Usage,
+    Pruning, Record, Retrieval, Run, Search, SearchOutcome, Selection, SelectionOutcome, Timing,
+    Usage,
 };
+use crate::selecting;
 use crate::services::{self, Calling, Services, Stages, Step};
 use serde::Deserialize;
 
@@ -117,7 +120,9 @@ pub(super) fn finish(
     let services = open(run, stages, calls, table.clone().zip(limit))?;
     let cost = |totals: &Totals| cost(totals, table.as_ref());
     let mut show = steps(&services, &cost);
-    let done = assessing::run(&work, &services, &mut show)
+    let done = selecting::run(&work, &services, &mut show)
+        .and_then(|()| pruning::run(&work, &services, &mut show))
+        .and_then(|()| assessing::run(&work, &services, &mut show))
         .and_then(|()| answering::run(&work, &services, &mut show))
         .and_then(|()| judging::run(&work, &services, &mut show));
     drop(show);
@@ -210,6 +215,11 @@ fn announce_price(
     work: &Work<'_>,
     table: Option<&PriceTable>,
 ) -> Result<(), Failure> {
+    let once = |stage: &str, plan: Option<Planned>| {
+        plan.map(|plan| (stage.to_owned(), plan.clone(), plan))
+    };
+    let selected = once("selecting", selecting::plan(work)?);
+    let pruned = once("pruning", pruning::plan(work)?);
     let assessed = work.stages.assessors.iter().zip(assessing::plan(work)?);
     let assessed = assessed.filter_map(|(assessor, plan)| {
         let plan = plan?;
@@ -227,7 +237,8 @@ fn announce_price(
         Some((format!("judging by {}", judge.name), low, high))
     });
     let (mut low, mut high) = (Vec::new(), Vec::new());
-    for (stage, least, most) in assessed.chain(answers).chain(judged) {
+    let refined = selected.into_iter().chain(pruned);
+    for (stage, least, most) in refined.chain(assessed).chain(answers).chain(judged) {
         if least.calls == 0 {
             continue;
         }
@@ -279,10 +290,14 @@ fn cost(totals: &Totals, table: Option<&PriceTable>) -> String {
 /// What a run's answers and grades are, and what they cost.
 pub(super) fn summarise(out: &mut impl Write, run: &Run) -> Result<(), Failure> {
     let expected = &run.manifest().expected;
-    if expected.answers == 0 && expected.assessments.is_empty() {
+    let refined = refinements(run)?;
+    if expected.answers == 0 && expected.assessments.is_empty() && refined.is_empty() {
         return Ok(());
     }
     writeln!(out)?;
+    for line in refined {
+        writeln!(out, "{line}")?;
+    }
     assessments(out, &run.read()?)?;
     if expected.answers > 0 {
         outcomes(out, &run.read()?, &run.read()?)?;
@@ -291,6 +306,45 @@ pub(super) fn summarise(out: &mut impl Write, run: &Run) -> Result<(), Failure> 
         writeln!(out, "{said}")?;
     }
     spending(out, run)
+}
+
+/// What selector and pruner left, a line each.
+fn refinements(run: &Run) -> Result<Vec<String>, Failure> {
+    let (selections, prunings) = (run.read::<Selection>()?, run.read::<Pruning>()?);
+    let mut lines = Vec::new();
+    if !selections.is_empty() {
+        let outcomes = counts(selections.iter().map(|s| selection_outcome(s.outcome)));
+        let mean = |of: fn(&Selection) -> u32| {
+            let sum: u32 = selections.iter().map(of).sum();
+            f64::from(sum) / selections.len() as f64
+        };
+        lines.push(format!(
+            "selector: {outcomes}; {:.1} of the shortlist kept by the mean, {:.1} requests a question",
+            mean(|s| s.kept),
+            mean(|s| s.requests)
+        ));
+    }
+    if !prunings.is_empty() {
+        let outcomes = counts(prunings.iter().map(|p| answer_outcome(p.outcome)));
+        let whole = prunings
+            .iter()
+            .filter_map(|p| Some((p.tokens_before, p.tokens?)));
+        let (before, after) = whole.fold((0_u64, 0_u64), |(before, after), (b, a)| {
+            (before + u64::from(b), after + u64::from(a))
+        });
+        lines.push(format!(
+            "pruner: {outcomes}; {after} of {before} evidence tokens left where it replied"
+        ));
+    }
+    Ok(lines)
+}
+
+fn selection_outcome(outcome: SelectionOutcome) -> &'static str {
+    match outcome {
+        SelectionOutcome::Selected => "selected",
+        SelectionOutcome::Unparsed => "unparsed",
+        SelectionOutcome::Failed => "failed",
+    }
 }
 
 /// What has to be said beside any number of a run.
@@ -447,6 +501,13 @@ pub(super) fn status(run: &Path) -> Result<(), Failure> {
     if retrieves {
         stage(&mut out, "retrieval", retrievals.len(), expected.questions)?;
     }
+    let (selections, prunings) = (run.read::<Selection>()?, run.read::<Pruning>()?);
+    if manifest.settings["selector"].is_object() {
+        stage(&mut out, "selecting", selections.len(), expected.questions)?;
+    }
+    if manifest.settings["pruner"].is_object() {
+        stage(&mut out, "pruning", prunings.len(), expected.questions)?;
+    }
     let wanted = expected.questions * expected.answers as usize;
     if wanted > 0 {
         stage(&mut out, "answering", answers.len(), wanted)?;
@@ -519,6 +580,29 @@ pub(super) fn failures(run: &Path) -> Result<(), Failure> {
             found += 1;
             let reason = search.error.as_deref().unwrap_or("");
             writeln!(out, "{}: search failed {reason}", search.identity())?;
+        }
+    }
+    for selection in run.read::<Selection>()? {
+        if selection.outcome != SelectionOutcome::Selected {
+            found += 1;
+            let reason = selection.error.as_deref().unwrap_or("");
+            let outcome = selection_outcome(selection.outcome);
+            writeln!(
+                out,
+                "{}: selection {outcome} {reason}",
+                selection.identity()
+            )?;
+        }
+    }
+    for pruning in run.read::<Pruning>()? {
+        if !matches!(
+            pruning.outcome,
+            AnswerOutcome::Answered | AnswerOutcome::Empty
+        ) {
+            found += 1;
+            let reason = pruning.error.as_deref().unwrap_or("");
+            let outcome = answer_outcome(pruning.outcome);
+            writeln!(out, "{}: pruning {outcome} {reason}", pruning.identity())?;
         }
     }
     for answer in run.read::<Answer>()? {

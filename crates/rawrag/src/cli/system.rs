@@ -299,6 +299,10 @@ impl Target {
             #[cfg(feature = "remote")]
             prompts: None,
             #[cfg(feature = "remote")]
+            selector: None,
+            #[cfg(feature = "remote")]
+            pruner: None,
+            #[cfg(feature = "remote")]
             reader: None,
             #[cfg(feature = "remote")]
             judges: Vec::new(),

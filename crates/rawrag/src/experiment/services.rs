@@ -308,6 +308,7 @@ impl Experiment {
     }
 
     fn check_stages(&self) -> Result<(), (String, &'static str)> {
+        self.check_refining()?;
         if let Some(reader) = &self.reader {
             self.check_reader(reader)?;
         } else if !self.judges.is_empty() {
