@@ -1,7 +1,5 @@
 //! Logs of what Mem0's add calls returned.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::PathBuf;
 

@@ -259,12 +259,14 @@ fn generate(
     let mut reply = Reply::default();
     while reply.tokens.len() < most {
         let at = batch.n_tokens() - 1;
-        let choice = choose(context.get_logits_ith(at), grammar.as_mut());
+        let choice = choose(context.get_logits_ith(at), grammar.as_mut()).ok_or_else(|| {
+            GenerateError::Model("no token continues the reply as JSON".to_owned())
+        })?;
         if model.vocab().is_eog(choice) {
             return Ok(reply.finish(false, tokens.len()));
         }
         if let Some(grammar) = &mut grammar {
-            grammar.try_accept(choice).map_err(|e| failed(&e))?;
+            grammar.accept(choice);
         }
         reply.push(token(
             model,
@@ -304,8 +306,9 @@ fn tokenize(model: &LlamaModel, prompt: &[Part]) -> Vec<LlamaToken> {
     tokens
 }
 
-/// The likeliest token that the grammar allows; of equals, the smallest number.
-fn choose(logits: &[f32], grammar: Option<&mut LlamaSampler>) -> LlamaToken {
+/// The likeliest token that the grammar allows; of equals, the smallest number. `None` where it allows
+/// none: llama.cpp must not be handed a token that it refuses.
+fn choose(logits: &[f32], grammar: Option<&mut LlamaSampler>) -> Option<LlamaToken> {
     let numbered = (0..)
         .zip(logits)
         .map(|(id, &logit)| (LlamaToken(id), logit));
@@ -320,8 +323,9 @@ fn choose(logits: &[f32], grammar: Option<&mut LlamaSampler>) -> LlamaToken {
     };
     let best = allowed
         .into_iter()
+        .filter(|(_, logit)| logit.is_finite())
         .min_by(|a, b| b.1.total_cmp(&a.1).then(a.0.0.cmp(&b.0.0)));
-    best.map_or(LlamaToken(0), |(token, _)| token)
+    best.map(|(token, _)| token)
 }
 
 /// What is told of a token that was chosen.

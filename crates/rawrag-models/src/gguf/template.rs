@@ -1,5 +1,6 @@
 //! A model's chat template, kept apart from what the messages say.
 
+use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, ErrorKind, context};
 
 use crate::generate::{GenerateError, Turn};
@@ -35,8 +36,11 @@ impl Template {
         let mut environment = Environment::new();
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.set_trim_blocks(true);
-        environment.set_lstrip_blocks(true);
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()?;
+        environment.set_syntax(syntax);
         environment.add_function(
             "raise_exception",
             |text: String| -> Result<(), minijinja::Error> {
@@ -61,7 +65,7 @@ impl Template {
         };
         let shown: Vec<minijinja::Value> = (0..)
             .zip(messages)
-            .map(|(at, turn)| context! { role => turn.role, content => stand_in(at) })
+            .map(|(at, turn)| context! { role => turn.role.as_str(), content => stand_in(at) })
             .collect();
         let prompt = self
             .environment
@@ -69,8 +73,8 @@ impl Template {
             .and_then(|template| {
                 template.render(context! {
                     messages => shown,
-                    bos_token => self.begin,
-                    eos_token => self.end,
+                    bos_token => self.begin.as_str(),
+                    eos_token => self.end.as_str(),
                     add_generation_prompt => true,
                 })
             })
