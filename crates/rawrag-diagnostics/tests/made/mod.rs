@@ -1,4 +1,10 @@
 //! Runs made by hand.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking, and not every test uses every helper"
+)]
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use rawrag_diagnostics::oracle::{Condition, StoreKind};
