@@ -163,19 +163,6 @@ impl Record for Answer {
     }
 }
 
-impl Answer {
-    /// The question it answers.
-    pub fn question_key(&self) -> Key {
-        Key {
-            benchmark: self.benchmark.clone(),
-            source: self.source.clone(),
-            conversation: self.conversation.clone(),
-            question: self.question.clone(),
-            phase: self.phase,
-        }
-    }
-}
-
 impl Record for Judgment {
     const SCHEMA: Schema = Schema {
         kind: "judgments",
@@ -256,19 +243,6 @@ impl Record for Judgment {
             expected.judgments.iter().flat_map(of_judge)
         };
         (0..expected.answers).flat_map(of_answer).collect()
-    }
-}
-
-impl Judgment {
-    /// The question whose answer it grades.
-    pub fn question_key(&self) -> Key {
-        Key {
-            benchmark: self.benchmark.clone(),
-            source: self.source.clone(),
-            conversation: self.conversation.clone(),
-            question: self.question.clone(),
-            phase: self.phase,
-        }
     }
 }
 

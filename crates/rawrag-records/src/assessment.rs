@@ -136,19 +136,6 @@ impl Record for Assessment {
     }
 }
 
-impl Assessment {
-    /// The question whose evidence it is about.
-    pub fn question_key(&self) -> Key {
-        Key {
-            benchmark: self.benchmark.clone(),
-            source: self.source.clone(),
-            conversation: self.conversation.clone(),
-            question: self.question.clone(),
-            phase: self.phase,
-        }
-    }
-}
-
 fn slot(assessor: &str, repetition: u32) -> String {
     format!("by {assessor} {repetition}")
 }

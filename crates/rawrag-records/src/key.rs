@@ -2,6 +2,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Answer, Assessment, EvidenceItem, Judgment, Pruning, Retrieval, Search, Selection};
+
 /// Whether a question is asked before or after the change it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -48,3 +50,31 @@ impl fmt::Display for Key {
         }
     }
 }
+
+macro_rules! about_a_question {
+    ($($record:ty),+) => {
+        $(impl $record {
+            /// The question it is about.
+            pub fn question_key(&self) -> Key {
+                Key {
+                    benchmark: self.benchmark.clone(),
+                    source: self.source.clone(),
+                    conversation: self.conversation.clone(),
+                    question: self.question.clone(),
+                    phase: self.phase,
+                }
+            }
+        })+
+    };
+}
+
+about_a_question!(
+    Retrieval,
+    Search,
+    EvidenceItem,
+    Selection,
+    Pruning,
+    Answer,
+    Judgment,
+    Assessment
+);

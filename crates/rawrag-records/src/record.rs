@@ -186,19 +186,6 @@ impl Record for Retrieval {
     }
 }
 
-impl Retrieval {
-    /// The question it is about.
-    pub fn question_key(&self) -> Key {
-        Key {
-            benchmark: self.benchmark.clone(),
-            source: self.source.clone(),
-            conversation: self.conversation.clone(),
-            question: self.question.clone(),
-            phase: self.phase,
-        }
-    }
-}
-
 /// One conversation as it was indexed: `histories`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -131,19 +131,6 @@ impl Record for Selection {
     }
 }
 
-impl Selection {
-    /// The question it is about.
-    pub fn question_key(&self) -> Key {
-        Key {
-            benchmark: self.benchmark.clone(),
-            source: self.source.clone(),
-            conversation: self.conversation.clone(),
-            question: self.question.clone(),
-            phase: self.phase,
-        }
-    }
-}
-
 impl Record for Pruning {
     const SCHEMA: Schema = Schema {
         kind: "prunings",
@@ -213,18 +200,5 @@ impl Record for Pruning {
 
     fn key(&self) -> Option<Key> {
         Some(self.question_key())
-    }
-}
-
-impl Pruning {
-    /// The question it is about.
-    pub fn question_key(&self) -> Key {
-        Key {
-            benchmark: self.benchmark.clone(),
-            source: self.source.clone(),
-            conversation: self.conversation.clone(),
-            question: self.question.clone(),
-            phase: self.phase,
-        }
     }
 }

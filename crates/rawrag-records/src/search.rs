@@ -126,19 +126,6 @@ impl Record for Search {
     }
 }
 
-impl Search {
-    /// The question it is about.
-    pub fn question_key(&self) -> Key {
-        Key {
-            benchmark: self.benchmark.clone(),
-            source: self.source.clone(),
-            conversation: self.conversation.clone(),
-            question: self.question.clone(),
-            phase: self.phase,
-        }
-    }
-}
-
 impl Record for EvidenceItem {
     const SCHEMA: Schema = Schema {
         kind: "evidence",
@@ -199,18 +186,5 @@ impl Record for EvidenceItem {
     /// None: a question has as many items as its search says.
     fn key(&self) -> Option<Key> {
         None
-    }
-}
-
-impl EvidenceItem {
-    /// The question it was returned for.
-    pub fn question_key(&self) -> Key {
-        Key {
-            benchmark: self.benchmark.clone(),
-            source: self.source.clone(),
-            conversation: self.conversation.clone(),
-            question: self.question.clone(),
-            phase: self.phase,
-        }
     }
 }
