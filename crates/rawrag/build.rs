@@ -8,9 +8,11 @@ use std::{env, fs, io};
 use sha2::{Digest, Sha256};
 
 /// Folders and files below `crates/` whose content matters.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 25] = [
+    "rawrag-baselines/src",
     "rawrag-corpus/src",
     "rawrag-chunking/src",
+    "rawrag-diagnostics/src/oracle",
     "rawrag-models/src/bert.rs",
     "rawrag-models/src/cross_encoder.rs",
     "rawrag-models/src/kernels.rs",
@@ -19,11 +21,19 @@ const SOURCES: [&str; 15] = [
     "rawrag-models/src/weights.rs",
     "rawrag-prompts/src",
     "rawrag-retrieval/src",
-    "rawrag-scoring/src/judge.rs",
-    "rawrag-scoring/src/reply.rs",
+    "rawrag-scoring/src",
     "rawrag/src/answering.rs",
+    "rawrag/src/assessing.rs",
+    "rawrag/src/episodes.rs",
+    "rawrag/src/evidence.rs",
+    "rawrag/src/extracting.rs",
+    "rawrag/src/grading.rs",
     "rawrag/src/judging.rs",
+    "rawrag/src/memory.rs",
+    "rawrag/src/oracle.rs",
     "rawrag/src/pipeline.rs",
+    "rawrag/src/pruning.rs",
+    "rawrag/src/selecting.rs",
 ];
 
 fn main() -> io::Result<()> {
