@@ -501,7 +501,7 @@ Tr after assessed true true true"
         serde_json::from_str(parts.unwrap()["components"].as_str().unwrap()).unwrap();
     assert_eq!(
         parts,
-        json!({ "value": true, "rule": true, "trigger": true })
+        json!({ "value": true, "rule": true, "trigger": true, "hop": 1 })
     );
 }
 
