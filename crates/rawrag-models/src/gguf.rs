@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock};
 use std::thread;
 
 use llama_cpp_2::context::LlamaContext;
-use llama_cpp_2::context::params::LlamaContextParams;
+use llama_cpp_2::context::params::{KvCacheType, LlamaContextParams};
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::model::LlamaModel;
@@ -163,6 +163,11 @@ impl Generator for Gguf {
 /// The largest context that is taken without being asked for: its cache costs memory.
 const LARGEST: u32 = 8192;
 
+/// llama.cpp's number for it. Fused attention and keys and values in half precision each move the
+/// log-probabilities, and what a yes weighs is read from these: both are left out, at the price of
+/// speed and of twice the memory for a context.
+const NO_FLASH_ATTENTION: i32 = 0;
+
 /// Tokens read in one go.
 const BATCH: usize = 512;
 
@@ -201,6 +206,9 @@ fn answer(
     let params = LlamaContextParams::default()
         .with_n_ctx(context)
         .with_n_batch(BATCH as u32)
+        .with_flash_attention_policy(NO_FLASH_ATTENTION)
+        .with_type_k(KvCacheType::F32)
+        .with_type_v(KvCacheType::F32)
         .with_n_threads(threads)
         .with_n_threads_batch(threads);
     let mut context = match model.new_context(backend, params) {
