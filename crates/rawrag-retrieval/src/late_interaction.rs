@@ -217,7 +217,6 @@ mod tests {
             pieces: pieces.to_vec(),
             vectors: pieces.iter().flat_map(axis).collect(),
             pooled: vec![],
-            truncated: false,
         }
     }
 

@@ -114,7 +114,7 @@ pub struct HistoryIndex {
     pub transcript: Transcript,
     /// What is ranked, in source order.
     pub chunks: Vec<Chunk>,
-    /// How many texts were longer than a model reads, and so were cut.
+    /// How many chunks were longer than the embedder reads, and so were cut.
     pub truncated: usize,
     dense: Option<VectorIndex>,
     /// For turn isolation, which rows of `dense` are each chunk's turns.
@@ -249,7 +249,6 @@ impl Retriever {
                 .collect();
             let mut tokens = TokenIndex::new(model.dimension());
             for text in model.encode_tokens(&texts)? {
-                history.truncated += usize::from(text.truncated);
                 tokens.push(&text)?;
             }
             history.tokens = Some(tokens);

@@ -29,7 +29,7 @@ pub(super) fn ready(
     systems: Option<&Path>,
 ) -> Result<Ready, Failure> {
     let load = || models::load(weights, cross_encoder);
-    if let Some(ready) = Ready::native(memory, evidence, load)? {
+    if let Some(ready) = Ready::native(memory, evidence, folder, load)? {
         return Ok(ready);
     }
     #[cfg(feature = "remote")]

@@ -22,6 +22,10 @@ pub struct Memory {
     /// How many items a search asks for, of each identity that the system searches; at least 1.
     #[serde(default = "twenty")]
     pub k: usize,
+    /// Whether each message is added by itself and waited for, in place of the system's own units:
+    /// the sequential ingestion of Raw-RAG's Figure 1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_by_one: bool,
     /// Only these conversations; all of them if none is named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conversations: Vec<String>,
