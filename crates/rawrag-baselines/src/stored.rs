@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rawrag_chunking::{Rendering, Transcript};
 use rawrag_corpus::{ConversationId, Timestamp};
 use rawrag_models::TokenEncoder;
-use rawrag_retrieval::{LateInteraction, Store, StoreError};
+use rawrag_retrieval::{LateInteraction, RetrievalError, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::gathered::Gathered;
@@ -50,8 +50,16 @@ struct Open {
 
 impl StoredSystem {
     /// A system that keeps its conversations below `folder`.
-    pub fn new(folder: &Path, model: Arc<dyn TokenEncoder>, settings: StoredSettings) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// When its settings are out of range.
+    pub fn new(
+        folder: &Path,
+        model: Arc<dyn TokenEncoder>,
+        settings: StoredSettings,
+    ) -> Result<Self, RetrievalError> {
+        settings.late_interaction.check()?;
+        Ok(Self {
             folder: folder.to_owned(),
             model,
             settings,
@@ -71,7 +79,7 @@ impl StoredSystem {
                 notes: Vec::new(),
             },
             open: None,
-        }
+        })
     }
 
     fn opened(&mut self, call: &'static str) -> Result<&mut Open, SystemError> {
@@ -260,7 +268,7 @@ mod tests {
             kind: rawrag_models::ModelKind::LateInteraction,
             sha256: None,
         });
-        StoredSystem::new(folder, Arc::new(letters), StoredSettings::default())
+        StoredSystem::new(folder, Arc::new(letters), StoredSettings::default()).unwrap()
     }
 
     fn said(position: u32, text: &str) -> Said {

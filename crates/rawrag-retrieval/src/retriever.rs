@@ -191,6 +191,9 @@ impl Retriever {
                 "late interaction needs a model that gives token vectors",
             );
         }
+        if settings.uses_tokens() {
+            settings.late_interaction.check()?;
+        }
         let by_cross_encoder = matches!(
             settings.ranking,
             Method::Rerank {

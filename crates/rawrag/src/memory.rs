@@ -25,7 +25,9 @@ use serde_json::{Value, json};
 
 use crate::evidence::joined;
 use crate::experiment::{Experiment, Memory};
-use crate::pipeline::{Described, Job, PipelineError, Progress, begin, is_wanted, key, used};
+use crate::pipeline::{
+    Described, Job, PipelineError, Progress, begin, is_script, is_wanted, key, used,
+};
 
 /// A memory system that is ready to be asked, and what a manifest says of it beside that.
 pub struct Ready {
@@ -61,10 +63,12 @@ impl Ready {
             })?;
             let kind = ModelKind::LateInteraction;
             let identity = crate::pipeline::model(tokens.identity(), kind);
+            let described = json!(settings);
+            let system = StoredSystem::new(folder, tokens, settings);
             return Ok(Some(Self {
-                settings: json!(settings),
+                system: Box::new(system.map_err(PipelineError::from)?),
+                settings: described,
                 models: BTreeMap::from([("late_interaction".to_owned(), identity)]),
-                system: Box::new(StoredSystem::new(folder, tokens, settings)),
             }));
         }
         let mut used_models = BTreeMap::new();
@@ -126,9 +130,9 @@ impl Ready {
 fn named_models(memory: &Memory, embedder: bool) -> BTreeMap<String, Model> {
     let model = |name: &str, kind: &str, address: &str| Model {
         name: name.to_owned(),
-        kind: match name {
-            "scripted" => "scripted replies; no measure of quality".to_owned(),
-            _ => kind.to_owned(),
+        kind: match is_script(name) {
+            true => "scripted replies; no measure of quality".to_owned(),
+            false => kind.to_owned(),
         },
         weights_sha256: None,
         endpoint: Some(address.to_owned()),
@@ -523,7 +527,7 @@ fn shown(search: &Search, item: &Item, rank: u32, history: &Positions) -> Eviden
 }
 
 /// A search of which only the question is known.
-fn unasked(asked: &Question) -> Search {
+pub(crate) fn unasked(asked: &Question) -> Search {
     let Key {
         benchmark,
         source,

@@ -77,6 +77,15 @@ impl Memory {
         self.system.as_deref() == Some("abstain")
     }
 
+    /// The most items that a search can return: k of a native system, and without a limit known
+    /// here of others, which may search several identities for k each.
+    pub(crate) fn most_items(&self) -> usize {
+        let native = NAMED
+            .iter()
+            .any(|(name, _)| self.system.as_deref() == Some(name));
+        if native { self.k } else { usize::MAX }
+    }
+
     /// Refuses what cannot be run: the field, and what is wrong.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
         let none = "is 0; it must be at least 1";
