@@ -303,6 +303,11 @@ impl Numbers<'_> {
         else {
             return Err(unknown());
         };
+        let (column, part) = match column.rsplit_once('.') {
+            Some((column, "low")) => (column, Part::Low),
+            Some((column, "high")) => (column, Part::High),
+            _ => (column, Part::Value),
+        };
         let table = self
             .tables
             .iter()
@@ -319,13 +324,30 @@ impl Numbers<'_> {
             .find(|r| r.id == row)
             .ok_or_else(unknown)?;
         match row.cells.get(at).map(|cell| &cell.measured) {
-            Some(Measured::Value { value, .. }) => Ok(*value),
-            Some(Measured::Needs(need) | Measured::NeedsRun(need)) => {
+            Some(Measured::Needs(need) | Measured::NeedsRun { need, .. }) => {
                 Err(Failed::Missing(format!("needs: {need}")))
+            }
+            Some(Measured::Undefined(reason)) => Err(Failed::Missing(reason.clone())),
+            Some(measured) if measured.is_value() => {
+                let ends = measured.interval();
+                let number = match part {
+                    Part::Value => measured.value(),
+                    Part::Low => ends.map(|[low, _]| low),
+                    Part::High => ends.map(|[_, high]| high),
+                };
+                number.ok_or_else(|| Failed::Missing(format!("`{name}` has no interval")))
             }
             _ => Err(Failed::Missing(format!("needs: a run of {}", row.label))),
         }
     }
+}
+
+/// What of a measured cell is drawn.
+#[derive(Clone, Copy)]
+enum Part {
+    Value,
+    Low,
+    High,
 }
 
 /// The width of text in pixels, on the safe side for any common sans-serif.
