@@ -147,6 +147,8 @@ pub struct ColumnDefinition {
     pub measure: Option<Measure>,
     /// What a measurement would need, where nothing computes it.
     pub needs: Option<String>,
+    /// The benchmark that it is about, where its rows have a run of each of several.
+    pub benchmark: Option<String>,
     /// The kinds of question it is about; all if empty.
     pub kinds: Vec<String>,
     /// Decimals of a measured value.
@@ -468,6 +470,7 @@ struct FileColumn {
     holds: Holds,
     interval: Option<[String; 2]>,
     per: Option<Spanned<f64>>,
+    benchmark: Option<String>,
     needs: Option<String>,
     #[serde(default)]
     kinds: Vec<String>,
@@ -590,6 +593,12 @@ impl File {
                 format!("bold.exclude names `{id}`, which is no row"),
             ));
         }
+        if let Some(id) = &self.diagnose.reference
+            && rows.iter().all(|row| row.id != *id)
+        {
+            let problem = format!("diagnose.reference names `{id}`, which is no row");
+            return Err(Problem(0, problem));
+        }
         Ok(Definition {
             place: place.clone(),
             title: self.title,
@@ -666,6 +675,7 @@ fn system_column(row: &FileRow, digits: usize) -> ColumnDefinition {
         group: None,
         measure: None,
         needs: None,
+        benchmark: None,
         kinds: Vec::new(),
         digits,
         best: None,
@@ -721,6 +731,7 @@ fn column_definition(
         label: column.label,
         group: column.group,
         needs: column.needs,
+        benchmark: column.benchmark,
         kinds: column.kinds,
         digits: column.digits.unwrap_or(digits),
         best: column.best,
@@ -760,9 +771,12 @@ fn row_definition(
         }
     }
     if !row.runs.is_empty() {
-        let read = |column: &ColumnDefinition| matches!(column.measure, Some(Measure::Metric(_)));
-        if layout == Layout::Pairwise || columns.iter().any(read) {
-            let problem = "several `runs` are for diagnostics; a metric is of one `run`";
+        let of_one = |column: &ColumnDefinition| {
+            column.benchmark.is_none() && matches!(column.measure, Some(Measure::Metric(_)))
+        };
+        if layout == Layout::Pairwise || columns.iter().any(of_one) {
+            let problem = "several `runs` are for diagnostics; a metric is of one `run`, or of \
+                           that on the column's `benchmark`";
             return Err(Problem(at, problem.into()));
         }
     }

@@ -35,7 +35,7 @@ pub type Holds = BTreeMap<String, Held>;
 pub enum Held {
     /// A number, unrounded and in the diagnostic's own unit.
     Number(f64),
-    /// Words.
+    /// Words; a dash, as tables show it, is nothing.
     Text(String),
 }
 
@@ -46,6 +46,8 @@ pub struct Diagnose {
     /// Whether the runs of all rows are one analysis, in the order of the rows, as families of
     /// tests and references need; otherwise a row is one.
     pub together: bool,
+    /// The row whose run comes first of those together, where that is not the first row.
+    pub reference: Option<String>,
     /// Kinds of question that are looked at; all if empty.
     pub kinds: Vec<String>,
     /// As `--judge` of `cargo xtask diagnose`.
@@ -219,6 +221,7 @@ impl Held {
     fn is(&self, value: Option<&Value>) -> bool {
         match (self, value) {
             (Self::Text(text), Some(Value::Text(held))) => text == held,
+            (Self::Text(text), Some(Value::Absent(_))) => text == "–",
             (Self::Number(number), Some(value)) => value.as_f64() == Some(*number),
             _ => false,
         }
@@ -293,6 +296,7 @@ impl<'a> Reports<'a> {
     ) -> Result<Report, DiagnosticError> {
         let Diagnose {
             together: _,
+            reference: _,
             kinds: _,
             judge,
             assessor,

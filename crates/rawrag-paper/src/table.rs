@@ -564,42 +564,33 @@ fn measure(
     if definition.layout == Layout::Static {
         return Ok(Measured::Never);
     }
-    let reading = match &column.measure {
-        None => {
-            let unnamed = || format!("a metric for {}", column.label);
-            let needs = column.needs.clone().unwrap_or_else(unnamed);
-            return Ok(Measured::Needs(needs));
-        }
-        Some(Measure::Metric(metric)) => {
-            return Ok(match of_one(row, runs) {
-                Ok(outputs) => over(*metric, &kinds(row, column), outputs),
-                Err(needs) => needs,
+    let Some(measure) = &column.measure else {
+        let unnamed = || format!("a metric for {}", column.label);
+        let needs = column.needs.clone().unwrap_or_else(unnamed);
+        return Ok(Measured::Needs(needs));
+    };
+    let of_row = match on_benchmark(&row.runs, column, runs) {
+        Ok(of_row) => of_row,
+        Err(needs) => return Ok(needs),
+    };
+    let reading = match measure {
+        Measure::Reading(reading) => reading,
+        Measure::Metric(metric) => {
+            return Ok(match of_row.as_slice() {
+                [run] => over(*metric, &kinds(row, column), run),
+                _ => Measured::Needs("one run a row on that benchmark".to_owned()),
             });
         }
-        Some(Measure::Reading(reading)) => reading,
     };
-    let of_rows = match definition.diagnose.together {
-        true if !row.runs.is_empty() => &definition.rows[..],
-        _ => std::slice::from_ref(row),
-    };
-    let mut named: Vec<&String> = Vec::new();
-    for run in of_rows.iter().flat_map(|row| &row.runs) {
-        if !named.contains(&run) {
-            named.push(run);
-        }
-    }
-    if named.is_empty() {
-        return Ok(Measured::NoRun);
-    }
-    let mut together = Vec::new();
-    for run in named {
-        match outputs(run, runs) {
-            Ok(outputs) => together.push(outputs),
+    let together = match definition.diagnose.together {
+        true => match on_benchmark(&beside(definition), column, runs) {
+            Ok(together) => together,
             Err(needs) => return Ok(needs),
-        }
-    }
-    let run = match row.runs.as_slice() {
-        [run] => outputs(run, runs).ok().map(|run| run.manifest.name.as_str()),
+        },
+        false => of_row.clone(),
+    };
+    let run = match of_row.as_slice() {
+        [run] => Some(run.manifest.name.as_str()),
         _ => None,
     };
     reports
@@ -608,6 +599,43 @@ fn measure(
             definition: definition.place.to_string(),
             source,
         })
+}
+
+/// The records of the runs that are on a column's benchmark, or what they need.
+fn on_benchmark<'a, N: AsRef<str>>(
+    names: &[N],
+    column: &ColumnDefinition,
+    runs: &'a Runs,
+) -> Result<Vec<&'a Outputs>, Measured> {
+    let mut found = Vec::new();
+    for name in names {
+        let run = outputs(name.as_ref(), runs)?;
+        let benchmark = &run.manifest.benchmark;
+        if column.benchmark.as_ref().is_none_or(|of| of == benchmark) {
+            found.push(run);
+        }
+    }
+    match (found.is_empty(), &column.benchmark) {
+        (false, _) => Ok(found),
+        (true, Some(benchmark)) if !names.is_empty() => {
+            Err(Measured::Needs(format!("a run on {benchmark}")))
+        }
+        (true, _) => Err(Measured::NoRun),
+    }
+}
+
+/// The runs of all rows, each once, those of the reference first.
+fn beside(definition: &Definition) -> Vec<&String> {
+    let reference = definition.diagnose.reference.as_ref();
+    let mut rows: Vec<&RowDefinition> = definition.rows.iter().collect();
+    rows.sort_by_key(|row| Some(&row.id) != reference);
+    let mut found: Vec<&String> = Vec::new();
+    for run in rows.into_iter().flat_map(|row| &row.runs) {
+        if !found.contains(&run) {
+            found.push(run);
+        }
+    }
+    found
 }
 
 /// The kinds of question that a row and a column both are about; all if empty.
