@@ -138,8 +138,12 @@ impl Reading {
         at.ok_or_else(|| self.wrong_column(name, table))
     }
 
-    /// The cell of a report, where one row holds what is wanted.
-    fn read(&self, report: &Report, holds: &Holds) -> Result<Measured, ReadingError> {
+    /// The table of a report, and its rows that hold what is wanted.
+    fn rows<'r>(
+        &self,
+        report: &'r Report,
+        holds: &Holds,
+    ) -> Result<(&'r Table, Vec<&'r Vec<Value>>), ReadingError> {
         let table = report.tables.iter().find(|table| table.name == self.table);
         let table = table.ok_or_else(|| ReadingError::NoTable {
             reading: self.to_string(),
@@ -147,13 +151,26 @@ impl Reading {
             table: self.table.clone(),
             list: names(report),
         })?;
-        let at = self.column(&self.column, table)?;
         let mut wanted = Vec::new();
         for (name, held) in holds {
             wanted.push((self.column(name, table)?, held));
         }
         let is = |row: &&Vec<Value>| wanted.iter().all(|(at, held)| held.is(row.get(*at)));
-        let rows: Vec<&Vec<Value>> = table.rows.iter().filter(is).collect();
+        Ok((table, table.rows.iter().filter(is).collect()))
+    }
+
+    /// What a number of a column is multiplied with to be shown.
+    fn scale(&self, table: &Table, at: usize) -> f64 {
+        match table.columns.get(at).map(|column| column.unit) {
+            Some(Unit::Rate | Unit::Points) => 100.0,
+            _ => 1.0,
+        }
+    }
+
+    /// The cell of a report, where one row holds what is wanted.
+    fn read(&self, report: &Report, holds: &Holds) -> Result<Measured, ReadingError> {
+        let (table, rows) = self.rows(report, holds)?;
+        let at = self.column(&self.column, table)?;
         let row = match rows.as_slice() {
             [] => {
                 return Ok(Measured::Needs(format!(
@@ -173,10 +190,7 @@ impl Reading {
             }
         };
         let unit = table.columns.get(at).map_or(Unit::Number, |c| c.unit);
-        let scale = match unit {
-            Unit::Rate | Unit::Points => 100.0,
-            _ => 1.0,
-        };
+        let scale = self.scale(table, at);
         let shown = |value: f64| value * scale / self.per;
         let value = match row.get(at) {
             Some(Value::P(p)) => return Ok(Measured::P(*p)),
@@ -222,7 +236,7 @@ impl Held {
         match (self, value) {
             (Self::Text(text), Some(Value::Text(held))) => text == held,
             (Self::Text(text), Some(Value::Absent(_))) => text == "–",
-            (Self::Number(number), Some(value)) => value.as_f64() == Some(*number),
+            (Self::Number(number), Some(value)) => value.written() == number.to_string(),
             _ => false,
         }
     }
@@ -265,6 +279,36 @@ impl<'a> Reports<'a> {
                 reading.read(report, &holds)
             }
         }
+    }
+
+    /// A column of the rows of one run's report that hold what the reading says, by another
+    /// column; rows without one of the two are left out. Or what it needs.
+    pub(crate) fn curve(
+        &mut self,
+        reading: &Reading,
+        by: &str,
+        run: &Outputs,
+    ) -> Result<Result<Vec<[f64; 2]>, String>, ReadingError> {
+        let report = match self.report(reading, &[run], &[])? {
+            Ok(report) => report,
+            Err(needs) => return Ok(Err(needs.clone())),
+        };
+        let (table, rows) = reading.rows(report, &reading.holds)?;
+        let across = reading.column(by, table)?;
+        let up = reading.column(&reading.column, table)?;
+        let scales = [across, up].map(|at| reading.scale(table, at));
+        let point = |row: &&Vec<Value>| {
+            let [x, y] = [across, up].map(|at| row.get(at).and_then(Value::as_f64));
+            Some([x? * scales[0], y? * scales[1] / reading.per])
+        };
+        let points: Vec<[f64; 2]> = rows.iter().filter_map(point).collect();
+        if points.is_empty() {
+            let holds = described(&reading.holds);
+            let table = table.name;
+            let diagnostic = reading.diagnostic.name;
+            return Ok(Err(format!("rows of {diagnostic}/{table} with {holds}")));
+        }
+        Ok(Ok(points))
     }
 
     fn report(
