@@ -100,6 +100,13 @@ pub(crate) struct Reports<'a> {
 /// A diagnostic, the runs it is of, and the kinds of question.
 type Analysis = (&'static str, Vec<String>, Vec<String>);
 
+/// A run by the name of its folder, which no two of them share.
+#[derive(Clone, Copy)]
+pub(crate) struct Measuring<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) outputs: &'a Outputs,
+}
+
 impl Reading {
     /// `diagnostic/table/column`. Tables and columns are known once a report is made.
     ///
@@ -255,7 +262,7 @@ impl<'a> Reports<'a> {
     pub(crate) fn read(
         &mut self,
         reading: &Reading,
-        runs: &[&Outputs],
+        runs: &[Measuring<'_>],
         run: Option<&str>,
         holds: &Holds,
         kinds: &[String],
@@ -264,18 +271,20 @@ impl<'a> Reports<'a> {
             [] => &self.settings.kinds,
             kinds => kinds,
         };
-        let mut holds = holds.clone();
-        holds.extend(reading.holds.clone());
         match self.report(reading, runs, kinds)? {
             Err(needs) => Ok(Measured::Needs(needs.clone())),
             Ok(report) => {
-                let has_run = |table: &Table| {
-                    table.name == reading.table && table.columns.iter().any(|c| c.name == RUN)
+                // What a row says is for those of its columns whose table knows of it.
+                let table = report.tables.iter().find(|table| table.name == reading.table);
+                let has = |name: &str| {
+                    table.is_some_and(|table| table.columns.iter().any(|c| c.name == name))
                 };
-                if let Some(run) = run.filter(|_| report.tables.iter().any(has_run)) {
-                    let run = Held::Text(run.to_owned());
-                    holds.entry(RUN.to_owned()).or_insert(run);
+                let of_row = holds.clone().into_iter().filter(|(name, _)| has(name));
+                let mut holds: Holds = of_row.collect();
+                if let Some(run) = run.filter(|_| has(RUN)) {
+                    holds.insert(RUN.to_owned(), Held::Text(run.to_owned()));
                 }
+                holds.extend(reading.holds.clone());
                 reading.read(report, &holds)
             }
         }
@@ -289,6 +298,10 @@ impl<'a> Reports<'a> {
         by: &str,
         run: &Outputs,
     ) -> Result<Result<Vec<[f64; 2]>, String>, ReadingError> {
+        let run = Measuring {
+            name: &run.manifest.name,
+            outputs: run,
+        };
         let report = match self.report(reading, &[run], &[])? {
             Ok(report) => report,
             Err(needs) => return Ok(Err(needs.clone())),
@@ -314,13 +327,14 @@ impl<'a> Reports<'a> {
     fn report(
         &mut self,
         reading: &Reading,
-        runs: &[&Outputs],
+        runs: &[Measuring<'_>],
         kinds: &[String],
     ) -> Result<&Result<Report, String>, ReadingError> {
-        let names = runs.iter().map(|run| run.manifest.name.clone());
+        let names = runs.iter().map(|run| run.name.to_owned());
         let analysis = (reading.diagnostic.name, names.collect(), kinds.to_vec());
         if !self.made.contains_key(&analysis) {
-            let report = match self.make(reading.diagnostic, runs, kinds) {
+            let runs: Vec<&Outputs> = runs.iter().map(|run| run.outputs).collect();
+            let report = match self.make(reading.diagnostic, &runs, kinds) {
                 Err(error @ DiagnosticError::Contradiction { .. }) => {
                     return Err(ReadingError::Contradiction(error.to_string()));
                 }

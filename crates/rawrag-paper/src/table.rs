@@ -8,7 +8,7 @@ use crate::definition::{
     Best, ColumnDefinition, Definition, Layout, Measure, Pairwise, Resample, RowDefinition, Within,
 };
 use crate::pairwise::{self, REPLICATION};
-use crate::reading::Reports;
+use crate::reading::{Measuring, Reports};
 use crate::sheet::{self, Format, Line, Sheet, Text};
 use crate::{Outputs, PaperError, Published, RunState, Runs};
 
@@ -569,7 +569,8 @@ fn measure(
         let needs = column.needs.clone().unwrap_or_else(unnamed);
         return Ok(Measured::Needs(needs));
     };
-    let of_row = match on_benchmark(&row.runs, column, runs) {
+    let names: Vec<&str> = row.runs.iter().map(String::as_str).collect();
+    let of_row = match on_benchmark(&names, column, runs) {
         Ok(of_row) => of_row,
         Err(needs) => return Ok(needs),
     };
@@ -577,7 +578,7 @@ fn measure(
         Measure::Reading(reading) => reading,
         Measure::Metric(metric) => {
             return Ok(match of_row.as_slice() {
-                [run] => over(*metric, &kinds(row, column), run),
+                [run] => over(*metric, &kinds(row, column), run.outputs),
                 _ => Measured::Needs("one run a row on that benchmark".to_owned()),
             });
         }
@@ -590,7 +591,7 @@ fn measure(
         false => of_row.clone(),
     };
     let run = match of_row.as_slice() {
-        [run] => Some(run.manifest.name.as_str()),
+        [run] => Some(run.outputs.manifest.name.as_str()),
         _ => None,
     };
     reports
@@ -602,17 +603,17 @@ fn measure(
 }
 
 /// The records of the runs that are on a column's benchmark, or what they need.
-fn on_benchmark<'a, N: AsRef<str>>(
-    names: &[N],
+fn on_benchmark<'a>(
+    names: &[&'a str],
     column: &ColumnDefinition,
     runs: &'a Runs,
-) -> Result<Vec<&'a Outputs>, Measured> {
+) -> Result<Vec<Measuring<'a>>, Measured> {
     let mut found = Vec::new();
-    for name in names {
-        let run = outputs(name.as_ref(), runs)?;
-        let benchmark = &run.manifest.benchmark;
+    for &name in names {
+        let outputs = outputs(name, runs)?;
+        let benchmark = &outputs.manifest.benchmark;
         if column.benchmark.as_ref().is_none_or(|of| of == benchmark) {
-            found.push(run);
+            found.push(Measuring { name, outputs });
         }
     }
     match (found.is_empty(), &column.benchmark) {
@@ -625,13 +626,13 @@ fn on_benchmark<'a, N: AsRef<str>>(
 }
 
 /// The runs of all rows, each once, those of the reference first.
-fn beside(definition: &Definition) -> Vec<&String> {
+fn beside(definition: &Definition) -> Vec<&str> {
     let reference = definition.diagnose.reference.as_ref();
     let mut rows: Vec<&RowDefinition> = definition.rows.iter().collect();
     rows.sort_by_key(|row| Some(&row.id) != reference);
-    let mut found: Vec<&String> = Vec::new();
+    let mut found: Vec<&str> = Vec::new();
     for run in rows.into_iter().flat_map(|row| &row.runs) {
-        if !found.contains(&run) {
+        if !found.contains(&run.as_str()) {
             found.push(run);
         }
     }
