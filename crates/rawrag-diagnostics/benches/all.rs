@@ -16,9 +16,9 @@ use std::sync::LazyLock;
 
 use rawrag_diagnostics::{DIAGNOSTICS, Diagnostic, Input, Outputs, Settings};
 use rawrag_records::{
-    Answer, AnswerOutcome, Assessment, AssessmentOutcome, Complete, EvidenceItem, History, Ingestion,
-    Judgment, JudgmentOutcome, Level, Phase, Retrieval, Search, SearchOutcome, WriteDecision,
-    WriteEvent,
+    Answer, AnswerOutcome, Assessment, AssessmentOutcome, Complete, EvidenceItem, History,
+    Ingestion, Judgment, JudgmentOutcome, Level, Phase, Retrieval, Search, SearchOutcome,
+    WriteDecision, WriteEvent,
 };
 use serde_json::json;
 

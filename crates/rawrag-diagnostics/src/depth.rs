@@ -8,8 +8,8 @@
 //! measure, or all other runs at one depth and measure.
 
 use crate::against::{Against, Paired, p_value};
-use crate::evidence::{RUN_COLUMN, table};
 use crate::questions::{SideBySide, conversation, judge, labels, score, side_by_side};
+use crate::report::{RUN_COLUMN, table};
 use crate::shown::cutoffs;
 use crate::spread::Spread;
 use crate::{

@@ -275,7 +275,10 @@ impl<'a> Reports<'a> {
             Err(needs) => Ok(Measured::Needs(needs.clone())),
             Ok(report) => {
                 // What a row says is for those of its columns whose table knows of it.
-                let table = report.tables.iter().find(|table| table.name == reading.table);
+                let table = report
+                    .tables
+                    .iter()
+                    .find(|table| table.name == reading.table);
                 let has = |name: &str| {
                     table.is_some_and(|table| table.columns.iter().any(|c| c.name == name))
                 };

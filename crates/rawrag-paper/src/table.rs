@@ -526,8 +526,11 @@ fn notes(definition: &Definition) -> Vec<String> {
 }
 
 fn pairs(pairwise: &Pairwise, definition: &Definition, runs: &Runs) -> Vec<Vec<Measured>> {
-    let systems: Vec<Result<&Outputs, Measured>> =
-        definition.rows.iter().map(|row| of_one(row, runs)).collect();
+    let systems: Vec<Result<&Outputs, Measured>> = definition
+        .rows
+        .iter()
+        .map(|row| of_one(row, runs))
+        .collect();
     pairwise::measure(pairwise, &systems)
 }
 

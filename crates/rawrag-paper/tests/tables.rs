@@ -255,8 +255,14 @@ fn a_wrong_reading_is_refused() {
             wrong("cost/latency/add", "costs/latency/add"),
             wrong("cost/latency/add", "cost/latency"),
             wrong("per = 1e-3", "per = 0"),
-            wrong("diagnostic = \"evidence/position/found\"", "where = { k = 1 }"),
-            wrong("diagnostic = \"evidence", "metric = \"mrr\", diagnostic = \"evidence"),
+            wrong(
+                "diagnostic = \"evidence/position/found\"",
+                "where = { k = 1 }"
+            ),
+            wrong(
+                "diagnostic = \"evidence",
+                "metric = \"mrr\", diagnostic = \"evidence"
+            ),
             wrong("run = \"whole\"", "run = \"whole\", runs = [\"worse\"]"),
             wrong("reference = \"whole\"", "reference = \"hole\""),
             wrong("evidence/position", "evidence/positions"),
