@@ -129,6 +129,21 @@ pub fn score(question: &QuestionRecords, judge: &str, policy: Policy) -> Scored 
     share(said, policy)
 }
 
+/// What a question's answers are worth by its source's own metric, in \[0, 1\]: the mean of their
+/// scores, or of right and wrong where a judgment has none.
+pub fn mark(question: &QuestionRecords, judge: &str, policy: Policy) -> Option<f64> {
+    let of_judge = question.judgments.iter().filter(|j| j.judge == judge);
+    let marks = of_judge.filter_map(|judgment| match (judgment.outcome, policy) {
+        (JudgmentOutcome::Correct, _) => Some(judgment.score.unwrap_or(1.0)),
+        (JudgmentOutcome::Wrong, _) => Some(judgment.score.unwrap_or(0.0)),
+        (_, Policy::CountWrong) => Some(0.0),
+        (_, Policy::Exclude) => None,
+    });
+    let mut marks: Vec<f64> = marks.collect();
+    marks.sort_unstable_by(f64::total_cmp);
+    (!marks.is_empty()).then(|| marks.iter().sum::<f64>() / marks.len() as f64)
+}
+
 /// What an assessment may be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aspect {
