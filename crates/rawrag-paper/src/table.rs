@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -252,7 +252,10 @@ impl Table {
             caption: definition.caption.clone(),
             columns: definition.columns.iter().map(Head::of).collect(),
             rows,
-            notes: notes(definition),
+            notes: notes(definition)
+                .into_iter()
+                .chain(undeclared(definition, runs))
+                .collect(),
         })
     }
 
@@ -523,6 +526,32 @@ fn notes(definition: &Definition) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// What the memory systems of the rows do not declare that they can do, as their manifests have it.
+fn undeclared(definition: &Definition, runs: &Runs) -> Option<String> {
+    let mut lacking: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for row in &definition.rows {
+        for run in &row.runs {
+            let Some(RunState::Complete(outputs)) = runs.opened(run) else {
+                continue;
+            };
+            let lacks = outputs.manifest.settings["memory"]["lacks"].as_array();
+            let lacks = lacks.into_iter().flatten().filter_map(|name| name.as_str());
+            let lacks: Vec<&str> = lacks.collect();
+            if !lacks.is_empty() {
+                let rows = lacking.entry(lacks.join(", ")).or_default();
+                if !rows.contains(&row.label.as_str()) {
+                    rows.push(&row.label);
+                }
+            }
+        }
+    }
+    let listed = lacking
+        .iter()
+        .map(|(lacks, rows)| format!("{lacks} ({})", rows.join("; ")));
+    let listed: Vec<String> = listed.collect();
+    (!listed.is_empty()).then(|| format!("Not declared by the systems: {}.", listed.join("; ")))
 }
 
 fn pairs(pairwise: &Pairwise, definition: &Definition, runs: &Runs) -> Vec<Vec<Measured>> {
