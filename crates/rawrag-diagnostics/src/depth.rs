@@ -92,7 +92,8 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     for &run in &input.runs {
         sweep.extend(sweep_of(run, input, &mut notes)?);
     }
-    if input.runs.len() > 1 {
+    let judged = |run: &&Outputs| run.questions.iter().any(|q| !q.judgments.is_empty());
+    if input.runs.len() > 1 || input.runs.iter().any(judged) {
         ablations = ablations_of(input, &mut notes)?;
     }
     if sweep.is_empty() && ablations.is_empty() {
@@ -271,7 +272,8 @@ fn ablations_of(
             .collect()
     };
     let mut rows = Vec::new();
-    for k in shared {
+    // A single run has its depths in the sweep.
+    for k in shared.into_iter().filter(|_| input.runs.len() > 1) {
         for measure in [Measure::Any, Measure::All] {
             rows.extend(compare(measure, &at(k), 0, &runs, input)?);
         }
