@@ -151,8 +151,15 @@ fn capabilities_are_weighed_by_equation_6() {
         );
         assert!(shown("b", "p").is_some() && shown("b", "p, by conversation").is_none());
     }
-    let alone = depth.report(&Input::new(&[&one], settings.clone())).unwrap();
-    let rows = &alone.tables.iter().find(|t| t.name == "ablations").unwrap().rows;
+    let alone = depth
+        .report(&Input::new(&[&one], settings.clone()))
+        .unwrap();
+    let rows = &alone
+        .tables
+        .iter()
+        .find(|t| t.name == "ablations")
+        .unwrap()
+        .rows;
     let overall = cell(rows, "a", "four capabilities", at("value")).unwrap();
     assert!((overall - scored_a.overall.unwrap()).abs() < 1e-12);
     let without = |judgments: Vec<Judgment>, name: &str| {
