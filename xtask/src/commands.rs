@@ -294,7 +294,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
             let drawings = definition::find(&folder, What::Figure)?;
             let figure = Figure::load(definition::choose(&drawings, What::Figure, figure)?)?;
             let statements = Statements::read(&folder)?;
-            let tables = evaluate(&places, &mut runs)?;
+            // A figure takes measured numbers from tables of its own folder alone.
+            let mut beside = places;
+            beside.retain(|place| place.paper == figure.place.paper);
+            let tables = evaluate(&beside, &mut runs)?;
             let numbers = Numbers {
                 statements: &statements,
                 tables: &tables,

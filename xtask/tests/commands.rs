@@ -68,6 +68,18 @@ fn the_walk_through_works_as_written() {
     let page = fs::read_to_string(root().join("docs/add-a-table.md")).unwrap();
     let registry = fs::read_to_string(root().join("crates/rawrag-paper/src/metric.rs")).unwrap();
     let folder = tempfile::tempdir().unwrap();
+    for run in [
+        "sample-mem0-classic-scripted",
+        "sample-mem0-classic-add-only-scripted",
+    ] {
+        let held = root().join("data/runs").join(run);
+        let copy = folder.path().join("data/runs").join(run);
+        fs::create_dir_all(&copy).unwrap();
+        for file in fs::read_dir(held).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+    }
     let mut printed = String::new();
     let mut before = "";
     let mut commands = 0;
@@ -104,7 +116,7 @@ fn the_walk_through_works_as_written() {
             other => panic!("a block of {other}"),
         }
     }
-    assert_eq!(commands, 3);
+    assert_eq!(commands, 4);
     let metrics = xtask(&root(), &["list", "--metrics"]);
     assert!(text(&metrics.stdout).contains("recall.any@k"));
 }

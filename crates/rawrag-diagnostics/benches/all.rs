@@ -263,7 +263,7 @@ fn decided(number: u32, system: u32) -> Vec<WriteDecision> {
         memory: None,
         old: None,
         new: None,
-        changed: (event == WriteEvent::Update).then_some(number % 2 == 0),
+        changed: (event == WriteEvent::Update).then_some(number.is_multiple_of(2)),
         perspective: None,
     };
     levels.iter().map(at).collect()

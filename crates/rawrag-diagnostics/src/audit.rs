@@ -15,7 +15,7 @@ use rawrag_statistics::agreement::{Agreement, Resampling, cohen_kappa, raw_agree
 use rawrag_statistics::{PairCounts, PairedMethod, noninferiority};
 use serde::Deserialize;
 
-use crate::evidence::table;
+use crate::report::table;
 use crate::{Column, Report, Settings, Unit, Value};
 
 /// One answer with its judge's label and perhaps a human grade.

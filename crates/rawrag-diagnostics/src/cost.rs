@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 use rawrag_records::{Consumption, Usage};
 
-use crate::evidence::{RUN_COLUMN, table};
 use crate::prices::cost_per_question;
+use crate::report::{RUN_COLUMN, table};
 use crate::spread::{Spread, present};
 use crate::{Column, Diagnostic, DiagnosticError, Input, Outputs, Report, Unit, Value};
 

@@ -9,15 +9,14 @@
 //! Questions weigh alike. Answers count as they were graded, without MEME's gate. A question counts
 //! where both C and Y are known in every run, so that all runs are held against the same questions.
 
-use std::collections::BTreeMap;
-
-use rawrag_records::{Key, Phase};
+use rawrag_records::Phase;
 use rawrag_scoring::judge::Policy;
 use rawrag_statistics::{Contributions, Score};
 
 use crate::contrasts::{OMNIBUS, PAIRS, Sampling, Test, compare, estimate, with_interval};
 use crate::questions::{Aspect, Outcomes, assessed, assessor, judge, score, side_by_side};
-use crate::{Column, Diagnostic, DiagnosticError, Input, Need, Report, Table, Unit, Value};
+use crate::report::{RUN_COLUMN, table};
+use crate::{Column, Diagnostic, DiagnosticError, Input, Need, Report, Unit, Value};
 
 pub(crate) const COVERAGE: Diagnostic = Diagnostic {
     name: NAME,
@@ -42,14 +41,14 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
         ));
         measured.push(Measured::of(questions, judge, assessor, settings.ungraded));
     }
-    let counting: Vec<usize> = (0..side.keys.len())
-        .filter(|&at| measured.iter().all(|run| run.each[at].is_some()))
-        .collect();
-    if counting.len() < side.keys.len() {
+    let each: Vec<&[Option<Each>]> = measured.iter().map(|run| run.each.as_slice()).collect();
+    let counted = side.counted(&each);
+    let (keys, runs) = (&counted.keys, &counted.runs);
+    if keys.len() < side.keys.len() {
         notes.push(format!(
             "{} of {} questions are left out of every run, since in one of them they have no grade \
              or no assessment of sufficiency that counts.",
-            side.keys.len() - counting.len(),
+            side.keys.len() - keys.len(),
             side.keys.len()
         ));
     }
@@ -62,33 +61,23 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
         }
         .to_owned(),
     );
-    let keys: Vec<&Key> = counting.iter().map(|&at| side.keys[at]).collect();
-    let runs: Vec<Vec<Each>> = measured
-        .iter()
-        .map(|run| counting.iter().filter_map(|&at| run.each[at]).collect())
-        .collect();
-    let names: Vec<&str> = input
-        .runs
-        .iter()
-        .map(|r| r.manifest.name.as_str())
-        .collect();
-    let groups = group(&keys, |at| {
-        let question = side.runs.first().map(|questions| questions[counting[at]]);
-        let kind = question.map_or(String::new(), |question| question.kind.clone());
-        (keys[at].source.clone(), kind, keys[at].phase)
+    let names = input.names();
+    let groups = counted.grouped(|at| {
+        let question = side.runs.first().and_then(|questions| questions.get(at));
+        question.map(|q| (q.key.source.clone(), q.kind.clone(), q.key.phase))
     });
 
     let mut systems = Vec::new();
     let (mut pairs, mut omnibus) = (Vec::new(), Vec::new());
     if !keys.is_empty() {
-        let sampling = Sampling::of(&keys);
+        let sampling = Sampling::of(keys);
         notes.push(sampling.note(settings));
         if let Sampling::QuestionsWithinSources(_) = &sampling {
             notes.push(
                 "As in the paper, questions about one context are taken as independent.".to_owned(),
             );
         }
-        let contributions = contributions(&runs)?;
+        let contributions = contributions(runs)?;
         let coverage = (0..runs.len()).map(|run| Score::ratio(1 + 2 * run, 0));
         let coverage = estimate(&contributions, &sampling, coverage.collect(), settings)?;
         let utilization = (0..runs.len()).map(|run| Score::ratio(2 + 2 * run, 1 + 2 * run));
@@ -140,8 +129,11 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
 
     let mut kinds = Vec::new();
     for (run, name) in runs.iter().zip(&names) {
-        for ((source, kind, phase), at) in &groups {
-            let of: Vec<Each> = at.iter().map(|&at| run[at]).collect();
+        for (group, at) in &groups {
+            let Some((source, kind, phase)) = group else {
+                continue;
+            };
+            let of: Vec<Each> = at.iter().filter_map(|&at| run.get(at).copied()).collect();
             let of = Parts::of(&of);
             let mut row = vec![
                 (*name).into(),
@@ -169,29 +161,6 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
         table("pairs", "one pair of runs under one metric", &PAIRS, pairs),
     ];
     Ok(Report { tables, notes })
-}
-
-fn table(
-    name: &'static str,
-    about: &'static str,
-    columns: &[Column],
-    rows: Vec<Vec<Value>>,
-) -> Table {
-    Table {
-        name,
-        about,
-        columns: columns.to_vec(),
-        rows,
-    }
-}
-
-/// Positions by group, groups in ascending order.
-fn group<G: Ord>(keys: &[&Key], of: impl Fn(usize) -> G) -> BTreeMap<G, Vec<usize>> {
-    let mut groups: BTreeMap<G, Vec<usize>> = BTreeMap::new();
-    for at in 0..keys.len() {
-        groups.entry(of(at)).or_default().push(at);
-    }
-    groups
 }
 
 /// `before`, `after` or nothing.
@@ -307,7 +276,7 @@ impl Parts {
 const NOTHING_SUFFICES: &str = "no question's evidence suffices";
 
 const SYSTEMS: [Column; 16] = [
-    Column::new("run", Unit::Text, "the run"),
+    RUN_COLUMN,
     Column::new(
         "questions",
         Unit::Count,
@@ -358,7 +327,7 @@ const SYSTEMS: [Column; 16] = [
 ];
 
 const KINDS: [Column; 11] = [
-    Column::new("run", Unit::Text, "the run"),
+    RUN_COLUMN,
     Column::new("source", Unit::Text, "source inside the benchmark"),
     Column::new("kind", Unit::Text, "the benchmark's type of question"),
     Column::new("phase", Unit::Text, "before or after the change"),

@@ -5,7 +5,7 @@
 
 use rawrag_scoring::lexical::{set_f1, stemmed_f1};
 
-use crate::evidence::table;
+use crate::report::table;
 use crate::{Column, Report, Unit, Value};
 
 /// Which token F1.

@@ -1,15 +1,23 @@
 //! How many items to return, and which parts of a system matter: retrieval depths of one run, and
 //! runs against the first one named, on the same questions.
 //!
+//! MemoryAgentBench's scores are those of its four capabilities and their mean, by equation 6: with
+//! each question weighed by its source's share over the source's questions, the mean over questions
+//! is that score, and drawing questions within sources keeps the weights.
+//!
 //! Differences come with two 95 % intervals: questions drawn within their kind (Raw-RAG, C.6, as in
 //! its Tables 5 and 19 and Figure 4), and whole conversations drawn, which does not take questions
 //! of one conversation for independent. Their p-values are a bootstrap sign test and an exact
 //! sign-flip over conversations, each after Holm over its family: all other depths of one run and
 //! measure, or all other runs at one depth and measure.
 
+use std::collections::BTreeMap;
+
+use rawrag_scoring::aggregate::{Capability, Source};
+
 use crate::against::{Against, Paired, p_value};
-use crate::evidence::{RUN_COLUMN, table};
-use crate::questions::{SideBySide, conversation, judge, labels, score, side_by_side};
+use crate::questions::{SideBySide, conversation, judge, labels, mark, score, side_by_side};
+use crate::report::{RUN_COLUMN, table};
 use crate::shown::cutoffs;
 use crate::spread::Spread;
 use crate::{
@@ -35,6 +43,8 @@ pub(crate) enum Measure {
     Any,
     All,
     Accuracy,
+    /// MemoryAgentBench's score of a capability, or the mean of all four.
+    Score(Option<Capability>),
 }
 
 impl Measure {
@@ -43,6 +53,8 @@ impl Measure {
             Self::Any => "any gold",
             Self::All => "all gold",
             Self::Accuracy => "accuracy",
+            Self::Score(None) => "four capabilities",
+            Self::Score(Some(capability)) => capability.name(),
         }
     }
 
@@ -56,6 +68,11 @@ impl Measure {
     ) -> Option<f64> {
         if self == Self::Accuracy {
             return score(question, judge?, input.settings.ungraded).value;
+        }
+        if let Self::Score(of) = self {
+            let source = source(question)?;
+            let asked = of.is_none_or(|capability| source.capability() == capability);
+            return mark(question, judge?, input.settings.ungraded).filter(|_| asked);
         }
         let shown = Shown::of(question, depth)?;
         let ranking = shown.ranking()?;
@@ -75,7 +92,8 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     for &run in &input.runs {
         sweep.extend(sweep_of(run, input, &mut notes)?);
     }
-    if input.runs.len() > 1 {
+    let judged = |run: &&Outputs| run.questions.iter().any(|q| !q.judgments.is_empty());
+    if input.runs.len() > 1 || input.runs.iter().any(judged) {
         ablations = ablations_of(input, &mut notes)?;
     }
     if sweep.is_empty() && ablations.is_empty() {
@@ -111,6 +129,32 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     })
 }
 
+/// The source of a question of MemoryAgentBench.
+fn source(question: &QuestionRecords) -> Option<Source> {
+    let named = question.key.source.as_deref().and_then(Source::named);
+    named.filter(|_| question.key.benchmark == "memoryagentbench")
+}
+
+/// What each question weighs, so that the mean over them is a score of equation 6; `None` while a
+/// source is missing. `of` is the capability, or all of them.
+fn weights(sources: &[Source], of: Option<Capability>) -> Option<Vec<f64>> {
+    let asked = |source: &&Source| of.is_none_or(|of| source.capability() == of);
+    let mut questions: BTreeMap<Source, usize> = BTreeMap::new();
+    for &source in sources {
+        *questions.entry(source).or_default() += 1;
+    }
+    let mut wanted = Source::ALL.iter().filter(asked);
+    if !wanted.all(|source| questions.contains_key(source)) {
+        return None;
+    }
+    let whole: f64 = Source::ALL.iter().filter(asked).map(|s| s.share()).sum();
+    let weight = |source: &Source| {
+        let n = *questions.get(source)? as f64;
+        Some(source.share() / whole * sources.len() as f64 / n)
+    };
+    sources.iter().map(weight).collect()
+}
+
 fn conversations(run: &Outputs) -> usize {
     let mut all: Vec<_> = run.questions.iter().map(|q| conversation(&q.key)).collect();
     all.sort_unstable();
@@ -131,7 +175,8 @@ fn columns(reference: &'static str) -> Vec<Column> {
         Column::new(
             "measure",
             Unit::Text,
-            "any or all gold messages among the first k items, or graded accuracy",
+            "any or all gold messages among the first k items, graded accuracy, or \
+             MemoryAgentBench's score of a capability and of all four",
         ),
         Column::new(
             "questions",
@@ -227,7 +272,8 @@ fn ablations_of(
             .collect()
     };
     let mut rows = Vec::new();
-    for k in shared {
+    // A single run has its depths in the sweep.
+    for k in shared.into_iter().filter(|_| input.runs.len() > 1) {
         for measure in [Measure::Any, Measure::All] {
             rows.extend(compare(measure, &at(k), 0, &runs, input)?);
         }
@@ -235,6 +281,9 @@ fn ablations_of(
     let judged = |run: &&Outputs| run.questions.iter().any(|q| !q.judgments.is_empty());
     if input.runs.iter().all(judged) {
         rows.extend(compare(Measure::Accuracy, &at(None), 0, &runs, input)?);
+        for of in [None].into_iter().chain(Capability::ALL.map(Some)) {
+            rows.extend(compare(Measure::Score(of), &at(None), 0, &runs, input)?);
+        }
     } else if input.runs.iter().any(judged) {
         notes.push("Some of the runs are not judged, so accuracy is not compared.".to_owned());
     }
@@ -271,8 +320,10 @@ fn compare(
     let mut judges = Vec::new();
     for condition in conditions {
         judges.push(match measure {
-            Measure::Accuracy => Some(judge(DEPTH.name, condition.run, &input.settings)?),
-            _ => None,
+            Measure::Accuracy | Measure::Score(_) => {
+                Some(judge(DEPTH.name, condition.run, &input.settings)?)
+            }
+            Measure::Any | Measure::All => None,
         });
     }
     let mut values = vec![Vec::new(); conditions.len()];
@@ -298,6 +349,21 @@ fn compare(
         return Ok(Vec::new());
     }
     let keys: Vec<_> = kept.iter().map(|&q| runs.keys[q]).collect();
+    let mut drawn_within = None;
+    if let Measure::Score(of) = measure {
+        let sources = kept.iter().filter_map(|&q| source(runs.runs[0][q]));
+        let sources: Vec<Source> = sources.collect();
+        let Some(weights) = weights(&sources, of) else {
+            return Ok(Vec::new());
+        };
+        for values in &mut values {
+            for (value, weight) in values.iter_mut().zip(&weights) {
+                *value *= weight;
+            }
+        }
+        // Sizes of one source are averaged together, so they are one stratum.
+        drawn_within = Some(numbered(&sources));
+    }
     // MemoryAgentBench's strata are its sources, other benchmarks' their kinds of question.
     let stratum = |&q: &usize| {
         let question = runs.runs[0][q];
@@ -306,7 +372,7 @@ fn compare(
     let kinds: Vec<&str> = kept.iter().map(stratum).collect();
     let paired = Paired {
         values,
-        strata: &numbered(&kinds),
+        strata: &drawn_within.unwrap_or_else(|| numbered(&kinds)),
         clusters: &labels(&keys, |key| {
             let (benchmark, source, conversation) = conversation(key);
             (
@@ -337,11 +403,16 @@ fn compare(
         } else {
             row.push(Value::Number(against.difference));
             row.extend(Against::ends(against.stratified));
-            row.extend(Against::ends(against.clustered));
+            let by_source = matches!(measure, Measure::Score(_));
+            let unless = |value: Value| match by_source {
+                true => Value::Absent("the score weighs sources, not conversations".to_owned()),
+                false => value,
+            };
+            row.extend(Against::ends(against.clustered).map(unless));
             row.push(p_value(against.p));
             row.push(p_value(against.p_holm));
-            row.push(Value::P(against.p_clusters));
-            row.push(p_value(against.p_clusters_holm));
+            row.push(unless(Value::P(against.p_clusters)));
+            row.push(unless(p_value(against.p_clusters_holm)));
         }
         row
     };
@@ -349,11 +420,11 @@ fn compare(
     Ok(rows.map(row).collect())
 }
 
-/// A number for each name, equal where the names are.
-pub(crate) fn numbered(names: &[&str]) -> Vec<usize> {
-    let mut sorted = names.to_vec();
+/// A number for each value, from 0 without a gap, equal where the values are.
+pub(crate) fn numbered<T: Ord + Copy>(values: &[T]) -> Vec<usize> {
+    let mut sorted = values.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let place = |name: &&str| sorted.binary_search(name).unwrap_or(0);
-    names.iter().map(place).collect()
+    let place = |value: &T| sorted.binary_search(value).unwrap_or(0);
+    values.iter().map(place).collect()
 }

@@ -15,11 +15,12 @@ use rayon::prelude::*;
 
 use crate::budget::{self, Capped};
 use crate::losses::{Fate, Loss, Stages};
+use crate::report::{RUN_COLUMN, table};
 use crate::shown::{assembled, cutoffs};
 use crate::spread::Spread;
 use crate::{
     Column, Diagnostic, DiagnosticError, Input, Outputs, Places, QuestionRecords, Report, Shown,
-    Table, Unit, Value,
+    Unit, Value,
 };
 
 pub(crate) const EVIDENCE: Diagnostic = Diagnostic {
@@ -102,21 +103,6 @@ struct Parts {
     notes: Vec<String>,
 }
 
-/// A table of these columns.
-pub(crate) fn table(
-    name: &'static str,
-    about: &'static str,
-    columns: &[Column],
-    rows: Vec<Vec<Value>>,
-) -> Table {
-    Table {
-        name,
-        about,
-        columns: columns.to_vec(),
-        rows,
-    }
-}
-
 /// The depths to look at: the one asked for, else those at which the run counted its evidence, else
 /// everything it returned.
 pub(crate) fn depths(run: &Outputs, asked: Option<usize>) -> Vec<Option<usize>> {
@@ -159,7 +145,6 @@ const LENGTHS: [Column; 9] = [
     Column::new("share over", Unit::Rate, "their share"),
 ];
 
-pub(crate) const RUN_COLUMN: Column = Column::new("run", Unit::Text, "the run");
 pub(crate) const DEPTH: Column = Column::new(
     "k",
     Unit::Text,

@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 
 use rawrag_records::Key;
 
-use crate::evidence::{First, RUN_COLUMN, first_loss, table};
+use crate::evidence::{First, first_loss};
 use crate::losses::Stages;
 use crate::questions::{judge, score};
+use crate::report::{RUN_COLUMN, table};
 use crate::{
     Column, Diagnostic, DiagnosticError, Fate, Input, Loss, Outputs, QuestionRecords, Report,
     Shown, Unit, Value,

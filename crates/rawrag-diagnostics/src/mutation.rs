@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 
 use rawrag_records::{Level, WriteDecision, WriteEvent};
 
-use crate::{Column, Diagnostic, DiagnosticError, Input, Need, Report, Table, Unit, Value};
+use crate::report::{RUN_COLUMN, table};
+use crate::{Column, Diagnostic, DiagnosticError, Input, Need, Report, Unit, Value};
 
 pub(crate) const MUTATION: Diagnostic = Diagnostic {
     name: "mutation",
@@ -95,24 +96,19 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     }
     Ok(Report {
         tables: vec![
-            Table {
-                name: "rates",
-                about: "one run",
-                columns: RATES.to_vec(),
-                rows: rates,
-            },
-            Table {
-                name: "events",
-                about: "one level of one run's decisions",
-                columns: EVENTS.to_vec(),
-                rows: events,
-            },
-            Table {
-                name: "conversations",
-                about: "one conversation, the highest proposed rate first",
-                columns: CONVERSATIONS.to_vec(),
-                rows: conversations,
-            },
+            table("rates", "one run", &RATES, rates),
+            table(
+                "events",
+                "one level of one run's decisions",
+                &EVENTS,
+                events,
+            ),
+            table(
+                "conversations",
+                "one conversation, the highest proposed rate first",
+                &CONVERSATIONS,
+                conversations,
+            ),
         ],
         notes,
     })
@@ -127,7 +123,7 @@ const LEVELS: [(Level, &str); 3] = [
 ];
 
 const RATES: [Column; 11] = [
-    Column::new("run", Unit::Text, "the run"),
+    RUN_COLUMN,
     Column::new(
         "conversations",
         Unit::Count,
@@ -173,7 +169,7 @@ const RATES: [Column; 11] = [
 ];
 
 const EVENTS: [Column; 9] = [
-    Column::new("run", Unit::Text, "the run"),
+    RUN_COLUMN,
     Column::new(
         "level",
         Unit::Text,
@@ -189,7 +185,7 @@ const EVENTS: [Column; 9] = [
 ];
 
 const CONVERSATIONS: [Column; 8] = [
-    Column::new("run", Unit::Text, "the run"),
+    RUN_COLUMN,
     Column::new("rank", Unit::Count, "its place by proposed rate, from 1"),
     Column::new("conversation", Unit::Text, "the conversation"),
     Column::new(

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rawrag_records::Retrieval;
 use rawrag_scoring::Ranking;
 
-use crate::evidence::{RUN_COLUMN, table};
+use crate::report::{RUN_COLUMN, table};
 use crate::shown::cutoffs;
 use crate::spread::Spread;
 use crate::{Column, Diagnostic, DiagnosticError, Input, Need, Outputs, Report, Unit, Value};

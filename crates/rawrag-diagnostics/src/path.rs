@@ -6,7 +6,7 @@
 //! holds is no result. Evidence that holds the path holds the result; an assessment
 //! that says otherwise contradicts itself, and the run is refused with its question.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rawrag_records::{Assessment, Key, Phase};
 use rawrag_scoring::judge::Policy;
@@ -14,8 +14,9 @@ use rawrag_statistics::{Contributions, Score};
 
 use crate::contrasts::{OMNIBUS, PAIRS, Sampling, Test, compare, estimate, with_interval};
 use crate::questions::{Aspect, Outcomes, assessed, assessor, side_by_side};
+use crate::report::{RUN_COLUMN, table};
 use crate::{
-    Column, Diagnostic, DiagnosticError, Input, Need, QuestionRecords, Report, Table, Unit, Value,
+    Column, Diagnostic, DiagnosticError, Input, Need, QuestionRecords, Report, Unit, Value,
 };
 
 pub(crate) const PATH: Diagnostic = Diagnostic {
@@ -52,14 +53,14 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
         .zip(&side.runs)
         .map(|(assessor, questions)| Labelled::of(questions, assessor, &asked, settings.ungraded))
         .collect();
-    let counting: Vec<usize> = (0..side.keys.len())
-        .filter(|&at| measured.iter().all(|run| run.each[at].is_some()))
-        .collect();
+    let each: Vec<&[Option<Each>]> = measured.iter().map(|run| run.each.as_slice()).collect();
+    let counted = side.counted(&each);
+    let (keys, runs) = (&counted.keys, &counted.runs);
     let is_asked = |at: &usize| {
         let question = side.runs.first().and_then(|questions| questions.get(*at));
         question.is_some_and(|q| asked.contains(&(q.kind.as_str(), q.key.phase)))
     };
-    let left_out = (0..side.keys.len()).filter(is_asked).count() - counting.len();
+    let left_out = (0..side.keys.len()).filter(is_asked).count() - keys.len();
     if left_out > 0 {
         notes.push(format!(
             "{left_out} questions that are asked about are left out of every run, since in one of \
@@ -73,23 +74,14 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
         }
         .to_owned(),
     );
-    let keys: Vec<&Key> = counting.iter().map(|&at| side.keys[at]).collect();
-    let runs: Vec<Vec<Each>> = measured
-        .iter()
-        .map(|run| counting.iter().filter_map(|&at| run.each[at]).collect())
-        .collect();
-    let names: Vec<&str> = input
-        .runs
-        .iter()
-        .map(|r| r.manifest.name.as_str())
-        .collect();
+    let names = input.names();
 
     let (mut systems, mut groups) = (Vec::new(), Vec::new());
     let (mut pairs, mut omnibus) = (Vec::new(), Vec::new());
     if !keys.is_empty() {
-        let sampling = Sampling::by_conversation(&keys);
+        let sampling = Sampling::by_conversation(keys);
         notes.push(sampling.note(settings));
-        let report = conditional(&runs, &sampling, settings)?;
+        let report = conditional(runs, &sampling, settings)?;
         for (at, run) in runs.iter().enumerate() {
             let mut row = vec![names[at].into()];
             row.extend(joint(run));
@@ -104,11 +96,10 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
         let compared = compare("path given result", &names, &report, &Test::Bootstrap)?;
         pairs.extend(compared.pairs);
         omnibus.extend(compared.omnibus);
-        for ((kind, hop), at) in by_kind(&side.runs, &counting) {
-            let of: Vec<Vec<Each>> = runs
-                .iter()
-                .map(|run| at.iter().map(|&at| run[at]).collect())
-                .collect();
+        for ((kind, hop), at) in counted.grouped(|at| group(&side.runs, at)) {
+            let of_run =
+                |run: &Vec<Each>| at.iter().filter_map(|&at| run.get(at).copied()).collect();
+            let of: Vec<Vec<Each>> = runs.iter().map(of_run).collect();
             let within: Vec<&Key> = at.iter().map(|&at| keys[at]).collect();
             let report = conditional(&of, &Sampling::by_conversation(&within), settings)?;
             for (run, (name, score)) in of.iter().zip(names.iter().zip(&report.scores)) {
@@ -128,30 +119,15 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     }
     Ok(Report {
         tables: vec![
-            Table {
-                name: "systems",
-                about: "one run",
-                columns: SYSTEMS.to_vec(),
-                rows: systems,
-            },
-            Table {
-                name: "kinds",
-                about: "one kind of question, by its number of dependencies where that is on record",
-                columns: KINDS.to_vec(),
-                rows: groups,
-            },
-            Table {
-                name: "omnibus",
-                about: "all runs together",
-                columns: OMNIBUS.to_vec(),
-                rows: omnibus,
-            },
-            Table {
-                name: "pairs",
-                about: "one pair of runs",
-                columns: PAIRS.to_vec(),
-                rows: pairs,
-            },
+            table("systems", "one run", &SYSTEMS, systems),
+            table(
+                "kinds",
+                "one kind of question, by its number of dependencies where that is on record",
+                &KINDS,
+                groups,
+            ),
+            table("omnibus", "all runs together", &OMNIBUS, omnibus),
+            table("pairs", "one pair of runs", &PAIRS, pairs),
         ],
         notes,
     })
@@ -275,23 +251,15 @@ fn joint(questions: &[Each]) -> [Value; 6] {
     ]
 }
 
-/// Positions among the questions that count, by kind and hop.
-fn by_kind(
-    runs: &[Vec<&QuestionRecords>],
-    counting: &[usize],
-) -> BTreeMap<(String, Option<u64>), Vec<usize>> {
-    let mut kinds: BTreeMap<(String, Option<u64>), Vec<usize>> = BTreeMap::new();
-    for (place, &at) in counting.iter().enumerate() {
-        let of_runs: Vec<&&QuestionRecords> = runs.iter().filter_map(|q| q.get(at)).collect();
-        let Some(first) = of_runs.first() else {
-            continue;
-        };
-        // What a question is about is the same in every run; one that was assessed knows it.
-        let hop = of_runs.iter().find_map(|question| hop(question));
-        let kind = (first.kind.clone(), hop);
-        kinds.entry(kind).or_default().push(place);
-    }
-    kinds
+/// Kind and hop of the question at a place.
+fn group(runs: &[Vec<&QuestionRecords>], at: usize) -> (String, Option<u64>) {
+    // What a question is about is the same in every run; one that was assessed knows it.
+    let of_runs = || runs.iter().filter_map(|questions| questions.get(at));
+    let kind = of_runs().next().map(|question| question.kind.clone());
+    (
+        kind.unwrap_or_default(),
+        of_runs().find_map(|question| hop(question)),
+    )
 }
 
 /// The number of dependencies that an assessment says lie between the change and the answer.
@@ -308,7 +276,7 @@ fn hop(question: &QuestionRecords) -> Option<u64> {
 }
 
 const SYSTEMS: [Column; 12] = [
-    Column::new("run", Unit::Text, "the run"),
+    RUN_COLUMN,
     QUESTIONS,
     BOTH,
     ALONE,
@@ -327,7 +295,7 @@ const SYSTEMS: [Column; 12] = [
 ];
 
 const KINDS: [Column; 12] = [
-    Column::new("run", Unit::Text, "the run"),
+    RUN_COLUMN,
     Column::new("kind", Unit::Text, "the benchmark's type of question"),
     Column::new(
         "hops",

@@ -14,7 +14,7 @@ use rawrag_statistics::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::evidence::table;
+use crate::report::table;
 use crate::{Column, Report, Unit, Value};
 
 /// A registered plan.

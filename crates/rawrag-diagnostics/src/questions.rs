@@ -129,6 +129,21 @@ pub fn score(question: &QuestionRecords, judge: &str, policy: Policy) -> Scored 
     share(said, policy)
 }
 
+/// What a question's answers are worth by its source's own metric, in \[0, 1\]: the mean of their
+/// scores, or of right and wrong where a judgment has none.
+pub fn mark(question: &QuestionRecords, judge: &str, policy: Policy) -> Option<f64> {
+    let of_judge = question.judgments.iter().filter(|j| j.judge == judge);
+    let marks = of_judge.filter_map(|judgment| match (judgment.outcome, policy) {
+        (JudgmentOutcome::Correct, _) => Some(judgment.score.unwrap_or(1.0)),
+        (JudgmentOutcome::Wrong, _) => Some(judgment.score.unwrap_or(0.0)),
+        (_, Policy::CountWrong) => Some(0.0),
+        (_, Policy::Exclude) => None,
+    });
+    let mut marks: Vec<f64> = marks.collect();
+    marks.sort_unstable_by(f64::total_cmp);
+    (!marks.is_empty()).then(|| marks.iter().sum::<f64>() / marks.len() as f64)
+}
+
 /// What an assessment may be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aspect {
@@ -224,6 +239,49 @@ pub fn side_by_side<'a>(runs: &[&'a Outputs]) -> Result<SideBySide<'a>, Diagnost
             .map(|run| run.questions.iter().collect())
             .collect(),
     })
+}
+
+/// Questions that count in every run, and what each run has of them.
+pub(crate) struct Counted<'a, T> {
+    /// Their places among all questions, ascending.
+    pub(crate) at: Vec<usize>,
+    /// Their keys.
+    pub(crate) keys: Vec<&'a Key>,
+    /// For each run, one value a question.
+    pub(crate) runs: Vec<Vec<T>>,
+}
+
+impl<'a> SideBySide<'a> {
+    /// The questions of which every run knows something: what `each` has of them, one list a run
+    /// and one entry a question.
+    pub(crate) fn counted<T: Copy>(&self, each: &[&[Option<T>]]) -> Counted<'a, T> {
+        let known = |at: usize| {
+            each.iter()
+                .all(|run| run.get(at).is_some_and(Option::is_some))
+        };
+        let at: Vec<usize> = (0..self.keys.len()).filter(|&at| known(at)).collect();
+        let of_run = |run: &&[Option<T>]| at.iter().filter_map(|&at| *run.get(at)?).collect();
+        Counted {
+            keys: at
+                .iter()
+                .filter_map(|&at| self.keys.get(at).copied())
+                .collect(),
+            runs: each.iter().map(of_run).collect(),
+            at,
+        }
+    }
+}
+
+impl<T: Copy> Counted<'_, T> {
+    /// Places among the questions that count, by group, groups in ascending order. `of` takes a
+    /// place among all questions.
+    pub(crate) fn grouped<G: Ord>(&self, of: impl Fn(usize) -> G) -> BTreeMap<G, Vec<usize>> {
+        let mut groups: BTreeMap<G, Vec<usize>> = BTreeMap::new();
+        for (place, &at) in self.at.iter().enumerate() {
+            groups.entry(of(at)).or_default().push(place);
+        }
+        groups
+    }
 }
 
 /// The first few of some keys, and how many more there are; `None` without any.

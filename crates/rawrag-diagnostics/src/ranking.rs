@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rawrag_records::JudgmentOutcome;
 use rawrag_scoring::judge::Policy;
 
-use crate::evidence::{RUN_COLUMN, table};
 use crate::questions::{SideBySide, judge, side_by_side};
+use crate::report::{RUN_COLUMN, table};
 use crate::{
     Column, Diagnostic, DiagnosticError, Input, Need, QuestionRecords, Report, Unit, Value,
 };

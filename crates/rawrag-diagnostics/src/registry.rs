@@ -274,6 +274,12 @@ impl Need {
 }
 
 impl<'a> Input<'a> {
+    /// The runs' names.
+    pub fn names(&self) -> Vec<&'a str> {
+        let runs = self.runs.iter();
+        runs.map(|run| run.manifest.name.as_str()).collect()
+    }
+
     /// Runs to analyse.
     pub fn new(runs: &[&'a Outputs], settings: Settings) -> Self {
         Self {

@@ -180,3 +180,21 @@ impl Serialize for Value {
         }
     }
 }
+
+/// The column that tells runs apart.
+pub(crate) const RUN_COLUMN: Column = Column::new("run", Unit::Text, "the run");
+
+/// A table of these columns.
+pub(crate) fn table(
+    name: &'static str,
+    about: &'static str,
+    columns: &[Column],
+    rows: Vec<Vec<Value>>,
+) -> Table {
+    Table {
+        name,
+        about,
+        columns: columns.to_vec(),
+        rows,
+    }
+}

@@ -22,8 +22,8 @@ use rawrag_statistics::{gap_closed, matched_setting};
 
 use crate::against::{Against, Paired};
 use crate::depth::{Measure, numbered};
-use crate::evidence::{RUN_COLUMN, table};
 use crate::questions::{SideBySide, conversation, judge, labels, score, side_by_side};
+use crate::report::{RUN_COLUMN, table};
 use crate::shown::cutoffs;
 use crate::spread::{Spread, present};
 use crate::{

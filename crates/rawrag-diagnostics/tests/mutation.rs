@@ -86,10 +86,10 @@ fn only_updates_that_change_a_text_are_effective() {
     assert_eq!(rates[..6], counts);
     let numbers = [3.0 / 6.0, 2.0 / 6.0, (0.5 + 0.5) / 2.0, (0.25 + 0.5) / 2.0].map(Value::Number);
     assert_eq!(rates[6..], numbers);
-    let conversations: Vec<&Value> = report.tables[2].rows.iter().map(|row| &row[1]).collect();
+    let conversations: Vec<&Value> = report.tables[2].rows.iter().map(|row| &row[2]).collect();
     assert_eq!(conversations, [&Value::from("a"), &"b".into(), &"c".into()]);
     assert_eq!(
-        report.tables[2].rows[2][5],
+        report.tables[2].rows[2][6],
         Value::Absent("no emitted decisions".into())
     );
     assert_eq!(report.notes.len(), 1);

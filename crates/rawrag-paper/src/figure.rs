@@ -14,7 +14,7 @@ use crate::claims::Statements;
 use crate::definition::{DefinitionError, Place};
 use crate::formula::{Failed, Formula, Outcome, Rounded};
 use crate::reading::{Diagnose, Holds, Reading, Reports};
-use crate::table::{Measured, Table};
+use crate::table::{Measured, Row, Table};
 use crate::{PaperError, RunState, Runs};
 
 /// A figure as its file defines it.
@@ -56,7 +56,7 @@ struct File {
     missing: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Panel {
     kind: Kind,
@@ -73,6 +73,8 @@ struct Panel {
     marks: Vec<f64>,
     #[serde(default)]
     categories: Vec<String>,
+    /// A table whose rows are the categories, instead of naming them.
+    rows_of: Option<Spanned<String>>,
     /// The ends of each axis of a radar.
     #[serde(default)]
     ranges: Vec<[f64; 2]>,
@@ -101,7 +103,7 @@ enum Kind {
     Diagram,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Series {
     label: String,
@@ -118,6 +120,8 @@ struct Series {
     holds: Holds,
     #[serde(default = "one")]
     per: f64,
+    /// The column of the panel's table that it shows, instead of values.
+    column: Option<String>,
     #[serde(default)]
     values: Vec<Spanned<String>>,
     #[serde(default)]
@@ -143,7 +147,7 @@ enum Origin {
     Measured,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Lane {
     label: String,
@@ -227,7 +231,7 @@ impl Figure {
         let mut missing: Vec<String> = self.file.missing.iter().cloned().collect();
         let mut panels = Vec::new();
         for panel in &self.file.panels {
-            let panel = panel.get_ref();
+            let panel = self.with_rows(panel.get_ref(), numbers, &text)?;
             let mut series = Vec::new();
             for one in &panel.series {
                 series.push(match &one.diagnostic {
@@ -270,6 +274,34 @@ impl Figure {
         };
         draw(&mut svg).map_err(|error| self.place.wrong(&text, 0, error.to_string()))?;
         Ok(Drawn { svg, missing })
+    }
+
+    /// A panel whose categories and values are written out where a table gives them.
+    fn with_rows(
+        &self,
+        panel: &Panel,
+        numbers: &Numbers<'_>,
+        text: &str,
+    ) -> Result<Panel, DefinitionError> {
+        let mut panel = panel.clone();
+        let Some(of) = &panel.rows_of else {
+            return Ok(panel);
+        };
+        let (name, at) = (of.get_ref(), of.span());
+        let table = numbers.table(&self.place.paper, name);
+        let table = table.ok_or_else(|| {
+            let problem = format!("there is no table `{name}` in this folder");
+            self.place.wrong(text, at.start, problem)
+        })?;
+        panel.categories = table.rows.iter().map(|row| row.label.clone()).collect();
+        for series in &mut panel.series {
+            if let Some(column) = &series.column {
+                let cell = |row: &Row| format!("[{name}/{}/{column}]", row.id);
+                let cells = table.rows.iter().map(cell);
+                series.values = cells.map(|c| Spanned::new(at.clone(), c)).collect();
+            }
+        }
+        Ok(panel)
     }
 
     /// The rows of a report as points; none where it cannot be made.
@@ -353,6 +385,11 @@ impl Numbers<'_> {
         }
     }
 
+    fn table(&self, paper: &str, name: &str) -> Option<&Table> {
+        let mut tables = self.tables.iter();
+        tables.find(|table| table.paper == paper && table.table == name)
+    }
+
     fn measured(&self, paper: &str, name: &str) -> Result<f64, Failed> {
         let unknown = || Failed::Wrong(format!("there is no cell `{name}`"));
         let mut parts = name.split('/');
@@ -366,11 +403,7 @@ impl Numbers<'_> {
             Some((column, "high")) => (column, Part::High),
             _ => (column, Part::Value),
         };
-        let table = self
-            .tables
-            .iter()
-            .find(|t| t.paper == paper && t.table == table)
-            .ok_or_else(unknown)?;
+        let table = self.table(paper, table).ok_or_else(unknown)?;
         let at = table
             .columns
             .iter()
@@ -497,7 +530,19 @@ impl Panel {
             if !(series.per.is_finite() && series.per > 0.0) {
                 return Err(format!("series `{label}` is divided by {}", series.per));
             }
-            if by_category && count != categories {
+            if series.column.is_some() && (self.rows_of.is_none() || count > 0) {
+                return Err(format!(
+                    "series `{label}` has a `column`: its values are that column of the panel's \
+                     `rows_of`"
+                ));
+            }
+            if self.rows_of.is_some() && (!by_category || series.column.is_none()) {
+                return Err(format!(
+                    "the categories are rows of a table, so series `{label}` needs a `column`, \
+                     and the panel bars, intervals or the like"
+                ));
+            }
+            if by_category && self.rows_of.is_none() && count != categories {
                 return Err(format!(
                     "series `{label}` has {count} values for {categories} categories"
                 ));

@@ -251,7 +251,13 @@ fn committed_imports_hold_no_text() {
                 .all(|a| a.text.is_none() && a.error.is_none())
         );
         assert!(records.judgments.iter().all(|j| j.reply.is_none()));
+        assert!(
+            records
+                .decisions
+                .iter()
+                .all(|d| d.old.is_none() && d.new.is_none())
+        );
         imports += 1;
     }
-    assert_eq!(imports, 14);
+    assert_eq!(imports, 15);
 }

@@ -8,7 +8,9 @@
 use std::fs;
 use std::path::Path;
 
+use rawrag_paper::claims::Statements;
 use rawrag_paper::definition::{self, What};
+use rawrag_paper::figure::{Figure, Numbers};
 use rawrag_paper::{Format, Only, PaperError, Runs, Table};
 use rawrag_records::{
     Code, Data, Expected, History, Key, Machine, Manifest, Retrieval, Run, SCHEMA_VERSION, System,
@@ -299,6 +301,62 @@ fn a_wrong_definition_names_file_line_and_mend() {
         ]
         .join("\n")
     );
+}
+
+const CURVE: &str = r#"title = "Curve"
+caption = "Rows of a report."
+source = "no paper"
+[[panels]]
+kind = "lines"
+series = [
+  { label = "here", run = "whole", diagnostic = "cost/latency/questions", by = "messages" },
+  { label = "not here", run = "absent", diagnostic = "cost/latency/questions", by = "messages" },
+]
+"#;
+
+fn drawn(definition: &str) -> Result<Vec<String>, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let (runs, tables) = (folder.path().join("runs"), folder.path().join("tables"));
+    fs::create_dir_all(tables.join("paper")).unwrap();
+    write_run(&runs.join("whole"), &questions(), &questions());
+    fs::write(tables.join("paper/figure-01.toml"), definition).unwrap();
+    let places = definition::find(&tables, What::Figure).unwrap();
+    let figure = Figure::load(&places[0]).map_err(|error| error.to_string())?;
+    let numbers = Numbers {
+        statements: &Statements::read(&tables).unwrap(),
+        tables: &[],
+    };
+    let drawn = figure.draw(&numbers, &mut Runs::new(&runs));
+    Ok(drawn.map_err(|error| error.to_string())?.missing)
+}
+
+#[test]
+fn a_line_of_a_figure_is_the_rows_of_a_report() {
+    assert_eq!(drawn(CURVE).unwrap(), ["needs: run absent"]);
+    for (from, to, wrong) in [
+        (
+            "by = \"messages\"",
+            "by = \"letters\"",
+            "no column `letters`",
+        ),
+        (
+            ", by = \"messages\"",
+            "",
+            "names the `run` and the column `by`",
+        ),
+        (
+            "kind = \"lines\"",
+            "kind = \"bars\"",
+            "stands in lines or a scatter",
+        ),
+        ("cost/latency", "cost", "is not `diagnostic/table/column`"),
+    ] {
+        let error = drawn(&CURVE.replace(from, to)).unwrap_err();
+        assert!(
+            error.contains("figure-01.toml") && error.contains(wrong),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -457,6 +457,16 @@ impl Capability {
         Self::LongRangeUnderstanding,
         Self::ConflictResolution,
     ];
+
+    /// What it is called in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AccurateRetrieval => "accurate retrieval",
+            Self::TestTimeLearning => "test-time learning",
+            Self::LongRangeUnderstanding => "long-range understanding",
+            Self::ConflictResolution => "conflict resolution",
+        }
+    }
 }
 
 /// MemoryAgentBench's fourteen sources.
@@ -513,6 +523,18 @@ impl Source {
             Self::DetectiveQa | Self::InfBench => Capability::LongRangeUnderstanding,
             Self::FactSingleHop | Self::FactMultiHop => Capability::ConflictResolution,
         }
+    }
+
+    /// Its share of the mean of the four capabilities (Raw-RAG, equation 6); all of them add up
+    /// to 1.
+    pub fn share(self) -> f64 {
+        let of_capability = match self.capability() {
+            Capability::AccurateRetrieval => 1.0 / 4.0,
+            Capability::TestTimeLearning if self.in_context() => 1.0 / 10.0,
+            Capability::TestTimeLearning => 1.0 / 2.0,
+            Capability::LongRangeUnderstanding | Capability::ConflictResolution => 1.0 / 2.0,
+        };
+        of_capability / Capability::ALL.len() as f64
     }
 
     /// Whether it is one of the five sources of in-context classification.

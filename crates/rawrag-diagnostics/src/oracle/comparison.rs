@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::contrasts::{Sampling, with_interval};
 use crate::questions::{SideBySide, judge, side_by_side};
+use crate::report::{RUN_COLUMN, table};
 use crate::{
     Column, Diagnostic, DiagnosticError, Input, Need, Outputs, QuestionRecords, Report, Settings,
-    Table, Unit, Value,
+    Unit, Value,
 };
 
 pub(crate) const ORACLE: Diagnostic = Diagnostic {
@@ -194,18 +195,18 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
     }
     Ok(Report {
         tables: vec![
-            Table {
-                name: "conditions",
-                about: "one run: a system under one condition",
-                columns: CONDITIONS.to_vec(),
+            table(
+                "conditions",
+                "one run: a system under one condition",
+                &CONDITIONS,
                 rows,
-            },
-            Table {
-                name: "contrasts",
-                about: "one run against another, over the same episodes",
-                columns: CONTRASTS.to_vec(),
-                rows: compared,
-            },
+            ),
+            table(
+                "contrasts",
+                "one run against another, over the same episodes",
+                &CONTRASTS,
+                compared,
+            ),
         ],
         notes,
     })
@@ -581,7 +582,7 @@ fn mean_tokens(questions: &[&QuestionRecords]) -> Value {
 }
 
 const CONDITIONS: [Column; 20] = [
-    Column::new("run", Unit::Text, "the run"),
+    RUN_COLUMN,
     Column::new("system", Unit::Text, "its system"),
     Column::new(
         "condition",
