@@ -9,7 +9,7 @@ from importlib.metadata import version
 import memu.database.sqlite.schema as schema
 import sqlmodel.main
 from memu.app import MemoryService
-from rawrag_wrapper import Failures, UsageMeter, require, serve
+from rawrag_wrapper import Failures, UsageMeter, require, serve, until
 from sqlalchemy.types import Text, TypeDecorator
 
 # The one user of a conversation's own store.
@@ -172,8 +172,7 @@ class MemU:
             }
             for item in found
         ]
-        cutoff = request["cutoff"]
-        return {"items": [item for item in items if not cutoff or not item["date"] or item["date"] <= cutoff]}
+        return {"items": until(items, request["cutoff"])}
 
     def shown(self, identity, summary):
         return f"[{self.origin[identity]['date'] or 'unknown date'}] {summary}"

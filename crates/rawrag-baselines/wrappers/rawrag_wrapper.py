@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import traceback
+from datetime import datetime, timezone
 
 
 def serve(system):
@@ -53,6 +54,22 @@ def spoken(said):
     """A message as an extractor reads it: date, speaker, text and captions."""
     captions = "".join(f" [image: {caption}]" for caption in said["captions"])
     return f"[{said['date'] or 'unknown date'}] {said['speaker']}: {said['text']}{captions}"
+
+
+def read_instant(text):
+    """A date of the protocol or of a service as an instant; a time without an offset is UTC."""
+    when = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+
+
+def until(items, cutoff):
+    """The items that are not later than the cutoff, ordered as `rawrag` orders dates."""
+
+    def key(date):
+        when = read_instant(date)
+        return when, when.utcoffset(), len(date) > len("2023-05-08")
+
+    return [item for item in items if not cutoff or not item["date"] or key(item["date"]) <= key(cutoff)]
 
 
 class Failures(logging.Handler):
