@@ -58,8 +58,20 @@ pub enum State {
 }
 
 /// The modules that the wrappers import.
-const MODULES: [(&str, &str); 2] = [
+const MODULES: [(&str, &str); 5] = [
+    (
+        "emem_checkout.py",
+        include_str!("../wrappers/emem_checkout.py"),
+    ),
     ("mem0_store.py", include_str!("../wrappers/mem0_store.py")),
+    (
+        "rawrag_checkout.py",
+        include_str!("../wrappers/rawrag_checkout.py"),
+    ),
+    (
+        "rawrag_service.py",
+        include_str!("../wrappers/rawrag_service.py"),
+    ),
     (
         "rawrag_wrapper.py",
         include_str!("../wrappers/rawrag_wrapper.py"),
@@ -67,7 +79,7 @@ const MODULES: [(&str, &str); 2] = [
 ];
 
 /// Every known system.
-pub static KNOWN: [Known; 5] = [
+pub static KNOWN: [Known; 11] = [
     Known {
         name: "mem0",
         about: "Mem0 2.x: an extractor that only adds, with Qdrant on disk",
@@ -117,6 +129,48 @@ pub static KNOWN: [Known; 5] = [
             requirements: include_str!("../wrappers/memu_1_5.txt"),
         },
         wrapper: include_str!("../wrappers/memu_1_5.py"),
+    },
+    Known {
+        name: "memos",
+        about: "MemOS: text memories and preferences, a cube a speaker",
+        package: "HTTP interface of MemOS 2.0",
+        needs: Needs::Service,
+        wrapper: include_str!("../wrappers/memos_http.py"),
+    },
+    Known {
+        name: "memmachine",
+        about: "MemMachine: episodes, their summaries and semantic features",
+        package: "HTTP interface v2 of MemMachine",
+        needs: Needs::Service,
+        wrapper: include_str!("../wrappers/memmachine_http.py"),
+    },
+    Known {
+        name: "evermemos",
+        about: "EverMemOS: episodes of a conversation",
+        package: "HTTP interface v1 of EverMemOS",
+        needs: Needs::Service,
+        wrapper: include_str!("../wrappers/evermemos_http.py"),
+    },
+    Known {
+        name: "emem",
+        about: "EMem: elementary discourse units",
+        package: "from a clone of KevinSRR/EMem",
+        needs: Needs::Checkout,
+        wrapper: include_str!("../wrappers/emem_dense.py"),
+    },
+    Known {
+        name: "emem-g",
+        about: "EMem-G: the same, with personalized PageRank over their graph",
+        package: "from a clone of KevinSRR/EMem",
+        needs: Needs::Checkout,
+        wrapper: include_str!("../wrappers/emem_graph.py"),
+    },
+    Known {
+        name: "memora",
+        about: "Memora: memories under primary abstractions and cues",
+        package: "from a clone of microsoft/Memora",
+        needs: Needs::Checkout,
+        wrapper: include_str!("../wrappers/memora_checkout.py"),
     },
 ];
 
