@@ -488,6 +488,75 @@ mod tests {
         }
     }
 
+    /// A Python in shell that says it is `version`, makes environments of itself, and whose pip does
+    /// what `pip` says.
+    #[cfg(unix)]
+    fn pretended(folder: &Path, version: &str, pip: &str) -> String {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = folder.join(format!("python-{version}"));
+        let script = format!(
+            "#!/bin/sh\ncase \"$2\" in\nvenv) mkdir -p \"$3/bin\" && cp \"$0\" \"$3/bin/python\";;\n\
+             pip) echo \"$@\" > \"$(dirname \"$0\")/asked\"; {pip};;\n*) echo {version};;\nesac\n"
+        );
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_set_up_system_has_every_pinned_package_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let systems = folder.path().join("systems");
+        let python_program = pretended(folder.path(), "3.13.0", "exit 0");
+        for known in &KNOWN {
+            let Needs::Environment { requirements, .. } = known.needs else {
+                continue;
+            };
+            let at = known.set_up(&systems, &python_program).unwrap();
+            assert!(matches!(known.state(&systems), State::Ready(ready) if ready == at));
+            let asked = fs::read_to_string(at.join("environment/bin/asked")).unwrap();
+            assert!(asked.contains("--no-deps"), "{asked}");
+            assert!(asked.contains("requirements.txt"), "{asked}");
+            let list = fs::read_to_string(at.join("requirements.txt")).unwrap();
+            assert_eq!(list, requirements);
+            let command = known.command(&systems, &Map::new()).unwrap();
+            assert_eq!(Path::new(&command[0]), python(&at));
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_failed_installation_says_why_and_counts_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let pip = "echo 'no matching distribution' >&2; exit 1";
+        let python_program = pretended(folder.path(), "3.12.1", pip);
+        let simplemem = known("simplemem").unwrap();
+        let failed = simplemem.set_up(folder.path(), &python_program);
+        let failed = failed.unwrap_err().to_string();
+        assert!(failed.contains("no matching distribution"), "{failed}");
+        let State::Missing(missing) = simplemem.state(folder.path()) else {
+            unreachable!("it is not set up");
+        };
+        assert!(missing.to_string().contains("not finished"), "{missing}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_python_that_is_too_old_is_refused_and_what_was_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let systems = folder.path().join("systems");
+        let memu = known("memu").unwrap();
+        let new = pretended(folder.path(), "3.13.0", "exit 0");
+        memu.set_up(&systems, &new).unwrap();
+        let old = pretended(folder.path(), "3.11.2", "exit 0");
+        let refused = memu.set_up(&systems, &old).unwrap_err().to_string();
+        assert!(refused.contains("needs Python 3.13 or later"), "{refused}");
+        assert!(refused.contains("is 3.11.2"), "{refused}");
+        assert!(refused.contains("--python"), "{refused}");
+        assert!(matches!(memu.state(&systems), State::Ready(_)));
+    }
+
     #[test]
     fn an_unfinished_environment_is_named_with_its_mend() {
         let systems = tempfile::tempdir().unwrap();
