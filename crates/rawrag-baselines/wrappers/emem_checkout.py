@@ -157,19 +157,24 @@ class EMem:
                     self.counts["input_tokens"] += reply[1].get("prompt_tokens", 0)
                     self.counts["output_tokens"] += reply[1].get("completion_tokens", 0)
 
-        infer, batch_infer = model.infer, model.batch_infer
+        inside = False
 
-        def one(*arguments, **named):
-            reply = infer(*arguments, **named)
-            counted([reply])
-            return reply
+        def watched(call, listed):
+            def calling(*arguments, **named):
+                nonlocal inside
+                if inside:
+                    return call(*arguments, **named)  # counted by the call that made it
+                inside = True
+                try:
+                    replies = call(*arguments, **named)
+                finally:
+                    inside = False
+                counted(replies if listed else [replies])
+                return replies
 
-        def many(*arguments, **named):
-            replies = batch_infer(*arguments, **named)
-            counted(replies)
-            return replies
+            return calling
 
-        model.infer, model.batch_infer = one, many
+        model.infer, model.batch_infer = watched(model.infer, False), watched(model.batch_infer, True)
 
     def search(self, request):
         if request["k"] == 0 or not self.messages:

@@ -83,7 +83,7 @@ class MemU:
         if not models:
             raise ValueError("MemU needs models: name a service with --models-at")
         require(request["settings"], {})
-        self.folder, self.unit, self.log = request["folder"], 0, []
+        self.folder, self.unit, self.returned = request["folder"], 0, []
         # MemU tells in its log what it could not read of a reply, and goes on without.
         self.failures = Failures(level=logging.WARNING)
         self.failures.addFilter(lambda record: record.name == "root" or record.name.startswith("memu"))
@@ -135,18 +135,11 @@ class MemU:
                 self.service.memorize(resource_url=path, modality="conversation", user=USER)
             )
             self.failures.check()
-            persisted = self.items()
             for item in memorized["items"]:
                 self.origin[item["id"]] = {"messages": [message["position"]], "date": message["date"]}
-                self.note("returned", item["id"], item["summary"])
-                if item["id"] in persisted:
-                    self.note("persisted", item["id"], persisted[item["id"]].summary)
+                self.returned.append((self.unit, item["id"], item["summary"]))
         self.unit += 1
         return {}
-
-    def note(self, level, memory, new):
-        decision = {"unit": self.unit, "level": level, "event": "ADD", "memory": memory, "old": None, "new": new}
-        self.log.append({**decision, "perspective": None})
 
     def items(self):
         return self.service.database.memory_item_repo.list_items(USER)
@@ -186,7 +179,15 @@ class MemU:
         }
 
     def decisions(self, request):
-        return {"decisions": self.log}
+        persisted, log = self.items(), []
+        for unit, memory, text in self.returned:
+            levels = [("returned", text)]
+            if memory in persisted:
+                levels.append(("persisted", persisted[memory].summary))
+            for level, new in levels:
+                decision = {"unit": unit, "level": level, "event": "ADD", "memory": memory, "old": None, "new": new}
+                log.append({**decision, "perspective": None})
+        return {"decisions": log}
 
     def usage(self, request):
         return self.meter.counts
