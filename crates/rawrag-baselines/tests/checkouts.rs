@@ -28,12 +28,16 @@ fn stand_in(name: &str) -> String {
 }
 
 fn settings(checkout: &str) -> Map<String, Value> {
-    [("checkout".to_owned(), checkout.into())].into_iter().collect()
+    [("checkout".to_owned(), checkout.into())]
+        .into_iter()
+        .collect()
 }
 
 fn start(system: &str, checkout: &str, folder: &Path) -> ProcessSystem {
     let settings = settings(checkout);
-    let command = known(system).unwrap().command(&folder.join("systems"), &settings);
+    let command = known(system)
+        .unwrap()
+        .command(&folder.join("systems"), &settings);
     ProcessSystem::start(Launch {
         command: command.unwrap(),
         folder: folder.join("run"),
@@ -125,7 +129,10 @@ fn a_checkout_that_is_missing_or_another_is_refused() {
     for system in ["emem", "emem-g", "memora"] {
         let known = known(system).unwrap();
         let unnamed = known.command(folder.path(), &Map::new()).unwrap_err();
-        assert!(unnamed.to_string().contains("--setting checkout=.."), "{unnamed}");
+        assert!(
+            unnamed.to_string().contains("--setting checkout=.."),
+            "{unnamed}"
+        );
         let nowhere = known
             .command(folder.path(), &settings("no/such/folder"))
             .unwrap_err();
@@ -137,7 +144,10 @@ fn a_checkout_that_is_missing_or_another_is_refused() {
         let mut wrapper = start(system, other.path().to_str().unwrap(), scratch.path());
         let refused = wrapper.open(&namespace()).unwrap_err();
         assert!(matches!(refused, SystemError::Refused { .. }), "{refused}");
-        assert!(refused.to_string().contains("another repository"), "{refused}");
+        assert!(
+            refused.to_string().contains("another repository"),
+            "{refused}"
+        );
     }
 }
 
@@ -147,9 +157,8 @@ fn the_python_of_a_checkout_is_its_own() {
     let (folder, checkout) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let path = checkout.path().to_str().unwrap();
     let known = known("memora").unwrap();
-    let python = |settings: &Map<String, Value>| {
-        known.command(folder.path(), settings).unwrap()[0].clone()
-    };
+    let python =
+        |settings: &Map<String, Value>| known.command(folder.path(), settings).unwrap()[0].clone();
     let mut settings = settings(path);
     assert_eq!(python(&settings), "python3");
     let own = checkout.path().join(".venv/bin/python");

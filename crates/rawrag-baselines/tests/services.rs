@@ -10,9 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use rawrag_baselines::check::check;
 use rawrag_baselines::known::known;
-use rawrag_baselines::{
-    Launch, Limits, MemorySystem, Namespace, ProcessSystem, Said, SystemError,
-};
+use rawrag_baselines::{Launch, Limits, MemorySystem, Namespace, ProcessSystem, Said, SystemError};
 use serde_json::{Map, Value, json};
 
 const SERVICES: [&str; 3] = ["memos", "memmachine", "evermemos"];
@@ -31,10 +29,7 @@ impl Server {
             println!("skipped: there is no python3");
             return None;
         }
-        let program = format!(
-            "{}/tests/stand_ins/services.py",
-            env!("CARGO_MANIFEST_DIR")
-        );
+        let program = format!("{}/tests/stand_ins/services.py", env!("CARGO_MANIFEST_DIR"));
         let mut child = Command::new("python3")
             .arg(program)
             .stdout(Stdio::piped())
@@ -58,8 +53,16 @@ impl Drop for Server {
 /// The wrapper of `system`, told of a service at this address.
 fn start(system: &str, address: &str, folder: &Path) -> ProcessSystem {
     let mut settings = Map::new();
-    let wait = if address.ends_with("stuck") { 0.2 } else { 30.0 };
-    let given = [("address", json!(address)), ("poll", json!(0.01)), ("wait", json!(wait))];
+    let wait = if address.ends_with("stuck") {
+        0.2
+    } else {
+        30.0
+    };
+    let given = [
+        ("address", json!(address)),
+        ("poll", json!(0.01)),
+        ("wait", json!(wait)),
+    ];
     settings.extend(given.map(|(name, value)| (name.to_owned(), value)));
     match system {
         "memmachine" => settings.insert("quiet".to_owned(), json!(0.02)),
@@ -67,7 +70,9 @@ fn start(system: &str, address: &str, folder: &Path) -> ProcessSystem {
         "memos" => settings.insert("interval".to_owned(), json!("0")),
         _ => None,
     };
-    let command = known(system).unwrap().command(&folder.join("systems"), &settings);
+    let command = known(system)
+        .unwrap()
+        .command(&folder.join("systems"), &settings);
     ProcessSystem::start(Launch {
         command: command.unwrap(),
         folder: folder.join("run"),
@@ -140,9 +145,15 @@ fn a_service_that_fails_is_an_error_and_never_an_empty_answer() {
         };
         assert!(searched(system, &format!("{}/good", server.address)).unwrap() > 0);
         let failing = outcome("failing");
-        assert!(failing.contains("status 500") && failing.contains("out of reach"), "{failing}");
+        assert!(
+            failing.contains("status 500") && failing.contains("out of reach"),
+            "{failing}"
+        );
         let garbled = outcome("garbled");
-        assert!(garbled.contains("no JSON") && garbled.contains("<html>"), "{garbled}");
+        assert!(
+            garbled.contains("no JSON") && garbled.contains("<html>"),
+            "{garbled}"
+        );
         let renamed = outcome("renamed");
         assert!(renamed.contains("the reply has no `"), "{renamed}");
         let nowhere = outcome("good/elsewhere");
@@ -193,11 +204,17 @@ fn a_service_without_an_address_is_refused_with_its_mend() {
     for system in SERVICES {
         let known = known(system).unwrap();
         let refused = known.command(folder.path(), &Map::new()).unwrap_err();
-        assert!(refused.to_string().contains("--setting address=.."), "{refused}");
+        assert!(
+            refused.to_string().contains("--setting address=.."),
+            "{refused}"
+        );
         let mut settings = Map::new();
         settings.insert("address".to_owned(), Value::from(8000));
         assert!(known.command(folder.path(), &settings).is_err());
         let refused = known.set_up(folder.path(), "python3").unwrap_err();
-        assert!(refused.to_string().contains("nothing to set up"), "{refused}");
+        assert!(
+            refused.to_string().contains("nothing to set up"),
+            "{refused}"
+        );
     }
 }
