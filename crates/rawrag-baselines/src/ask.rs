@@ -112,7 +112,17 @@ impl Asked {
     }
 }
 
-/// Takes `conversation` and its `questions` through `system`, k items a perspective, in a fresh
+/// How a system is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asking {
+    /// Items a perspective that a search asks for.
+    pub k: usize,
+    /// Whether messages are added one at a time, each waited for until it can be found, in place of
+    /// the system's own units (the sequential ingestion of Raw-RAG's Figure 1).
+    pub one_by_one: bool,
+}
+
+/// Takes `conversation` and its `questions` through `system`, as `asking` says, in a fresh
 /// namespace of the conversation's own under `run`. `progress` hears of each unit and search.
 ///
 /// A search that fails is recorded as failed and the next question asked. A system that lacks
@@ -126,7 +136,7 @@ pub fn ask(
     run: &str,
     conversation: &Conversation,
     questions: &[Question],
-    k: usize,
+    asking: Asking,
     mut progress: impl FnMut(Step),
 ) -> Result<Asked, AskError> {
     let id = conversation.id.to_string();
@@ -136,7 +146,10 @@ pub fn ask(
     };
     let messages = said(conversation);
     let capabilities = system.description().capabilities;
-    let unit = system.description().unit;
+    let unit = match asking.one_by_one {
+        true => Unit::Messages(1),
+        false => system.description().unit,
+    };
     let opened = system
         .open(&namespace(run, conversation, &messages))
         .map_err(failed)?;
@@ -150,7 +163,7 @@ pub fn ask(
         decisions: Ok(Vec::new()),
         usage: Ok(Usage::default()),
     };
-    let requested = k * opened.perspectives as usize;
+    let requested = asking.k * opened.perspectives as usize;
     let mut added = HashSet::new();
     let stages = stages(asked.visibility, questions);
     let phases: Vec<Option<Phase>> = stages.iter().map(|stage| stage.phase(questions)).collect();
@@ -163,33 +176,41 @@ pub fn ask(
         for unit in units(&due, unit)? {
             let begun = Instant::now();
             system.add(unit).map_err(failed)?;
+            let took = milliseconds(begun);
+            let waited = match asking.one_by_one {
+                true => Some(ready(system).map_err(failed)?),
+                false => None,
+            };
+            asked.ready_milliseconds += waited.unwrap_or_default();
             asked.units.push(Taken {
                 messages: unit.iter().map(|said| said.position).collect(),
-                milliseconds: milliseconds(begun),
-                ready_milliseconds: None,
+                milliseconds: took,
+                ready_milliseconds: waited,
             });
             progress(Step::Unit);
         }
-        let begun = Instant::now();
-        system.ready().map_err(failed)?;
-        let waited = milliseconds(begun);
-        asked.ready_milliseconds += waited;
-        if let (false, Some(last)) = (due.is_empty(), asked.units.last_mut()) {
-            last.ready_milliseconds = Some(waited);
+        if !asking.one_by_one {
+            let waited = ready(system).map_err(failed)?;
+            asked.ready_milliseconds += waited;
+            if let (false, Some(last)) = (due.is_empty(), asked.units.last_mut()) {
+                last.ready_milliseconds = Some(waited);
+            }
         }
         added.extend(due.iter().map(|said| said.position));
         for &question in &stage.questions {
             let text = &questions[question];
             let begun = Instant::now();
-            let found = system.search(&text.text, k, text.cutoff).and_then(|items| {
-                let allowed = Allowed {
-                    items: requested,
-                    added: &added,
-                    cutoff: text.cutoff.filter(|_| capabilities.cutoff),
-                };
-                allowed.check(&items)?;
-                Ok(items)
-            });
+            let found = system
+                .search(&text.text, asking.k, text.cutoff)
+                .and_then(|items| {
+                    let allowed = Allowed {
+                        items: requested,
+                        added: &added,
+                        cutoff: text.cutoff.filter(|_| capabilities.cutoff),
+                    };
+                    allowed.check(&items)?;
+                    Ok(items)
+                });
             asked.searches.push(Search {
                 question,
                 requested,
@@ -369,6 +390,13 @@ impl Allowed<'_> {
     }
 }
 
+/// The milliseconds until everything added can be found.
+fn ready(system: &mut dyn MemorySystem) -> Result<f64, SystemError> {
+    let begun = Instant::now();
+    system.ready()?;
+    Ok(milliseconds(begun))
+}
+
 fn milliseconds(begun: Instant) -> f64 {
     begun.elapsed().as_secs_f64() * 1000.0
 }
@@ -492,7 +520,19 @@ mod tests {
         let mut questions = vec![before("2025-01-15"), question(None)];
         let run = |questions: &[Question]| {
             let mut system = Odd::new(false, 0);
-            ask(&mut system, "run", &conversation(), questions, 1, |_| {}).unwrap()
+            let asking = Asking {
+                k: 1,
+                one_by_one: false,
+            };
+            ask(
+                &mut system,
+                "run",
+                &conversation(),
+                questions,
+                asking,
+                |_| {},
+            )
+            .unwrap()
         };
         assert_eq!(phases(&run(&questions)), [Some(Phase::Before), None]);
         questions.push(before("2025-01-20"));
@@ -501,7 +541,11 @@ mod tests {
 
     fn outcome(system: &mut Odd, k: usize) -> Asked {
         let questions = [question(None), question(Some("2025-01-15"))];
-        ask(system, "run", &conversation(), &questions, k, |_| {}).unwrap()
+        let asking = Asking {
+            k,
+            one_by_one: false,
+        };
+        ask(system, "run", &conversation(), &questions, asking, |_| {}).unwrap()
     }
 
     #[test]
@@ -524,6 +568,24 @@ mod tests {
             .collect();
         assert_eq!(seen, [(1, Some(vec![2])), (0, Some(vec![3]))]);
         assert_eq!(asked.exports[0].stored.as_ref().unwrap().len(), 4);
+    }
+
+    /// Raw-RAG, Figure 1: each message is there before the next is sent.
+    #[test]
+    fn one_by_one_waits_for_every_message() {
+        let asking = Asking {
+            k: 1,
+            one_by_one: true,
+        };
+        let mut system = Odd::new(true, 0);
+        let asked = ask(&mut system, "run", &conversation(), &[], asking, |_| {}).unwrap();
+        let waited = |unit: &Taken| unit.messages.len() == 1 && unit.ready_milliseconds.is_some();
+        assert!(asked.units.len() == 4 && asked.units.iter().all(waited));
+        let each = asked
+            .units
+            .iter()
+            .filter_map(|unit| unit.ready_milliseconds);
+        assert_eq!(asked.ready_milliseconds, each.sum::<f64>());
     }
 
     /// mem0#5404: a system that ignores k.

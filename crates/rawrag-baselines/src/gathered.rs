@@ -41,7 +41,7 @@ impl Gathered {
 
     pub(crate) fn add(&mut self, unit: &[Said]) {
         for said in unit {
-            let name = format!("session {}", said.session + 1);
+            let name = said.session.to_string();
             let sessions = &mut self.conversation.sessions;
             if sessions.last().is_none_or(|last| last.id.as_str() != name) {
                 sessions.push(Session {

@@ -2,7 +2,8 @@
 //! it really did is on record.
 //!
 //! [`MemorySystem`] is the trait. [`native`] holds this project's own systems, and
-//! [`managed`] those of them that ask a model when a history is taken in; [`ProcessSystem`] is
+//! [`managed`] those of them that ask a model when a history is taken in, [`stored`] the one that
+//! keeps it on disk; [`ProcessSystem`] is
 //! any other, in whatever language, that speaks the [`protocol`] over its standard streams, [`HttpSystem`] one that speaks it over
 //! HTTP;
 //! [`known`] names those that this project wraps itself. [`ask`] is the main call: it takes one
@@ -22,9 +23,12 @@ pub mod native;
 #[cfg(unix)]
 mod process;
 pub mod protocol;
+pub mod stored;
 mod system;
 
-pub use ask::{AskError, Asked, Export, Search, Step, Taken, Visibility, ask, units, visibility};
+pub use ask::{
+    AskError, Asked, Asking, Export, Search, Step, Taken, Visibility, ask, units, visibility,
+};
 pub use http::{HttpSystem, Remote};
 #[cfg(unix)]
 pub use process::{Launch, Limits, ProcessSystem};

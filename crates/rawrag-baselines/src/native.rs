@@ -65,11 +65,12 @@ impl Default for FullContext {
 
 /// The native systems by the names that experiments and the command line give them, with a line on
 /// each.
-pub const NAMED: [(&str, &str); 4] = [
+pub const NAMED: [(&str, &str); 5] = [
     (
         "raw-rag",
         "raw history: late interaction over messages, with all-MiniLM-L6-v2",
     ),
+    crate::stored::STORED,
     (
         "full-context",
         "the whole history, its middle cut out beyond 128,000 tokens",

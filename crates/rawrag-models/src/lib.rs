@@ -110,7 +110,8 @@ pub trait TokenEncoder: Send + Sync {
     /// Components of a vector, at least 1.
     fn dimension(&self) -> usize;
 
-    /// Encodes `texts`; element `i` of the result belongs to `texts[i]`.
+    /// Encodes `texts`; element `i` of the result belongs to `texts[i]`. A text longer than the
+    /// model reads is read in several passes, each of as much as it reads, so that no end is lost.
     ///
     /// # Errors
     /// [`ModelError`] if the model cannot compute; a text is never a reason.
@@ -124,8 +125,6 @@ pub struct TokenVectors {
     pub pieces: Vec<u32>,
     /// Row-major, `pieces.len()` x dimension, every row of Euclidean length 1.
     pub vectors: Vec<f32>,
-    /// The sentence vector of the same pass, equal to what [`Embedder::embed`] gives.
+    /// The sentence vector of the first pass, equal to what [`Embedder::embed`] gives.
     pub pooled: Vec<f32>,
-    /// Whether the text was longer than the model reads, and so was cut.
-    pub truncated: bool,
 }

@@ -23,6 +23,9 @@ impl Minilm {
     /// `max_seq_length` of its `sentence_bert_config.json`.
     pub const MAX_PIECES: usize = 256;
 
+    /// Word-pieces that a pass has room for beside `[CLS]` and `[SEP]`.
+    const ROOM: usize = Self::MAX_PIECES - 2;
+
     /// Loads `config.json`, `tokenizer.json` and `model.safetensors` from `dir`.
     ///
     /// # Errors
@@ -37,39 +40,33 @@ impl Minilm {
         })
     }
 
-    /// Runs the encoder over `texts`; `finish` gets each text's input and last-layer states, and
-    /// gives `None` where they are not numbers. Also returns which texts were cut.
+    /// Runs the encoder over `sequences`; `finish` gets the last-layer states of each, and gives
+    /// `None` where they are not numbers.
     fn encode<T: Send>(
         &self,
-        texts: &[&str],
+        sequences: &[Sequence],
         finish: impl Fn(&Sequence, &[f32]) -> Option<T> + Sync,
-    ) -> Result<(Vec<T>, Vec<bool>), ModelError> {
-        let (sequences, cut): (Vec<_>, Vec<_>) =
-            texts.par_iter().map(|text| self.input(text)).unzip();
+    ) -> Result<Vec<T>, ModelError> {
         let results = self
             .bert
-            .encode(&sequences, |i, states| finish(&sequences[i], states))
+            .encode(sequences, |i, states| finish(&sequences[i], states))
             .map_err(|e| self.failure(e.to_string()))?;
-        let results = results.into_iter().collect::<Option<_>>();
         results
-            .map(|r| (r, cut))
+            .into_iter()
+            .collect::<Option<_>>()
             .ok_or_else(|| self.failure("its states are not finite; fetch it again".into()))
     }
 
-    fn input(&self, text: &str) -> (Sequence, bool) {
-        let mut ids = self.tokenizer.pieces(text);
-        let room = Self::MAX_PIECES - 2;
-        let cut = ids.len() > room;
-        ids.truncate(room);
-        ids.insert(0, self.tokenizer.cls);
-        ids.push(self.tokenizer.sep);
-        (
-            Sequence {
-                second: ids.len(),
-                ids,
-            },
-            cut,
-        )
+    /// An input of these word-pieces, at most [`Self::ROOM`].
+    fn sequence(&self, pieces: &[u32]) -> Sequence {
+        let ids: Vec<u32> = std::iter::once(self.tokenizer.cls)
+            .chain(pieces.iter().copied())
+            .chain([self.tokenizer.sep])
+            .collect();
+        Sequence {
+            second: ids.len(),
+            ids,
+        }
     }
 
     fn failure(&self, reason: String) -> ModelError {
@@ -91,12 +88,19 @@ impl Embedder for Minilm {
 
     fn embed(&self, texts: &[&str]) -> Result<Embeddings, ModelError> {
         let dimension = self.bert.config().hidden_size;
-        let (rows, cut) = self.encode(texts, |_, states| pool(states, dimension))?;
-        let truncated = cut.into_iter().filter(|&cut| cut).count();
+        let (sequences, cut): (Vec<Sequence>, Vec<bool>) = texts
+            .par_iter()
+            .map(|text| {
+                let pieces = self.tokenizer.pieces(text);
+                let read = pieces.len().min(Self::ROOM);
+                (self.sequence(&pieces[..read]), read < pieces.len())
+            })
+            .unzip();
+        let rows = self.encode(&sequences, |_, states| pool(states, dimension))?;
         Ok(Embeddings {
             vectors: rows.concat(),
             dimension,
-            truncated,
+            truncated: cut.into_iter().filter(|&cut| cut).count(),
         })
     }
 
@@ -116,7 +120,22 @@ impl TokenEncoder for Minilm {
 
     fn encode_tokens(&self, texts: &[&str]) -> Result<Vec<TokenVectors>, ModelError> {
         let dimension = self.bert.config().hidden_size;
-        let (mut results, cut) = self.encode(texts, |input, states| {
+        let passes: Vec<Vec<Sequence>> = texts
+            .par_iter()
+            .map(|text| {
+                let pieces = self.tokenizer.pieces(text);
+                match pieces.len() {
+                    0 => vec![self.sequence(&[])],
+                    _ => pieces
+                        .chunks(Self::ROOM)
+                        .map(|p| self.sequence(p))
+                        .collect(),
+                }
+            })
+            .collect();
+        let counts: Vec<usize> = passes.iter().map(Vec::len).collect();
+        let sequences: Vec<Sequence> = passes.into_iter().flatten().collect();
+        let encoded = self.encode(&sequences, |input, states| {
             let pooled = pool(states, dimension)?;
             let inner = 1..input.ids.len() - 1;
             let mut vectors = states[inner.start * dimension..inner.end * dimension].to_vec();
@@ -127,13 +146,19 @@ impl TokenEncoder for Minilm {
                 pieces: input.ids[inner].to_vec(),
                 vectors,
                 pooled,
-                truncated: false,
             })
         })?;
-        for (result, cut) in results.iter_mut().zip(cut) {
-            result.truncated = cut;
-        }
-        Ok(results)
+        let mut encoded = encoded.into_iter();
+        let join = |passes: usize| {
+            let mut parts = encoded.by_ref().take(passes);
+            let first = parts.next()?;
+            Some(parts.fold(first, |mut whole, part| {
+                whole.pieces.extend(part.pieces);
+                whole.vectors.extend(part.vectors);
+                whole
+            }))
+        };
+        Ok(counts.into_iter().filter_map(join).collect())
     }
 }
 

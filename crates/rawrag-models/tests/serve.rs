@@ -328,6 +328,34 @@ fn what_cannot_be_done_says_so_and_the_server_goes_on() {
     });
 }
 
+/// A simulated model's time is part of its name, so that records hold it.
+#[test]
+fn a_script_replies_as_late_as_its_name_says() {
+    let delay = |name| Script::delay(name).map(|delay| delay.as_millis());
+    assert_eq!(delay("scripted"), Some(0));
+    assert_eq!(delay("scripted+250ms"), Some(250));
+    for no in [
+        "scripted+ms",
+        "scripted250ms",
+        "scripted+1s",
+        "scripted+-1ms",
+        "other",
+    ] {
+        assert_eq!(delay(no), None, "{no}");
+    }
+    with_server(models(), |address| async move {
+        let body = json!({
+            "model": "scripted+20ms",
+            "messages": [{ "role": "user", "content": "capital of Chad" }],
+        });
+        let begun = std::time::Instant::now();
+        let (status, body) = ask(address, "POST /v1/chat/completions", &body.to_string()).await;
+        assert_eq!(status, 200);
+        assert!(body.contains(r#""model":"scripted+20ms""#), "{body}");
+        assert!(begun.elapsed().as_millis() >= 20);
+    });
+}
+
 #[test]
 fn a_streamed_reply_says_the_same_and_ends() {
     with_server(models(), |address| async move {

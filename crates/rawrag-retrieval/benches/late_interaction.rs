@@ -56,7 +56,6 @@ fn text(pieces: usize, seed: u32) -> TokenVectors {
         pieces: (0..pieces).map(|_| next() % 3000).collect(),
         vectors,
         pooled: vec![],
-        truncated: false,
     }
 }
 

@@ -55,6 +55,22 @@ pub struct MessageFacts {
 }
 
 impl LateInteraction {
+    /// Whether it can be used.
+    ///
+    /// # Errors
+    /// [`RetrievalError::Setting`] where there is no context to score with.
+    pub fn check(&self) -> Result<(), RetrievalError> {
+        if self.contexts.is_empty() {
+            let problem =
+                "needs at least one pair of messages before and after, as [[0, 0]]".into();
+            return Err(RetrievalError::Setting {
+                field: "late_interaction.contexts",
+                problem,
+            });
+        }
+        Ok(())
+    }
+
     /// Scores every message of `tokens` against a question, whose own encoding is `query`.
     ///
     /// Messages that `visible` excludes score minus infinity, and neither their words nor their
@@ -94,14 +110,7 @@ impl LateInteraction {
         query: &TokenVectors,
         visible: impl Fn(usize) -> bool + Sync,
     ) -> Result<Vec<f32>, RetrievalError> {
-        if self.contexts.is_empty() {
-            let problem =
-                "needs at least one pair of messages before and after, as [[0, 0]]".into();
-            return Err(RetrievalError::Setting {
-                field: "late_interaction.contexts",
-                problem,
-            });
-        }
+        self.check()?;
         for (row, best) in maxima
             .values
             .chunks_exact_mut(maxima.pieces.max(1))
@@ -217,7 +226,6 @@ mod tests {
             pieces: pieces.to_vec(),
             vectors: pieces.iter().flat_map(axis).collect(),
             pooled: vec![],
-            truncated: false,
         }
     }
 

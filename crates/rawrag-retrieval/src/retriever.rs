@@ -114,7 +114,7 @@ pub struct HistoryIndex {
     pub transcript: Transcript,
     /// What is ranked, in source order.
     pub chunks: Vec<Chunk>,
-    /// How many texts were longer than a model reads, and so were cut.
+    /// How many chunks were longer than the embedder reads, and so were cut.
     pub truncated: usize,
     dense: Option<VectorIndex>,
     /// For turn isolation, which rows of `dense` are each chunk's turns.
@@ -191,6 +191,9 @@ impl Retriever {
                 "late interaction needs a model that gives token vectors",
             );
         }
+        if settings.uses_tokens() {
+            settings.late_interaction.check()?;
+        }
         let by_cross_encoder = matches!(
             settings.ranking,
             Method::Rerank {
@@ -249,7 +252,6 @@ impl Retriever {
                 .collect();
             let mut tokens = TokenIndex::new(model.dimension());
             for text in model.encode_tokens(&texts)? {
-                history.truncated += usize::from(text.truncated);
                 tokens.push(&text)?;
             }
             history.tokens = Some(tokens);

@@ -15,7 +15,7 @@ use crate::late_interaction::MessageFacts;
 use crate::retriever::encode;
 use crate::{LateInteraction, RetrievalError, TokenIndex, best_of};
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// Messages encoded and made durable at a time.
 const BATCH: usize = 256;
 
@@ -70,7 +70,7 @@ pub enum StoreError {
     #[error("{} is shorter than its messages need: ingest the history into a new store", .0.display())]
     Short(PathBuf),
     /// Another layout.
-    #[error("{} has layout {found}, and this program reads {SCHEMA}", folder.display())]
+    #[error("{} has layout {found}, and this program reads {SCHEMA}: ingest the history into a new store", folder.display())]
     Schema {
         /// The store.
         folder: PathBuf,
@@ -150,8 +150,6 @@ pub struct Ingested {
     pub moved: usize,
     /// Messages encoded.
     pub encoded: usize,
-    /// Of those, the ones longer than the model reads: their ends cannot be found.
-    pub truncated: usize,
     /// Messages dropped.
     pub dropped: usize,
 }
@@ -161,7 +159,6 @@ impl std::ops::AddAssign for Ingested {
         self.unchanged += other.unchanged;
         self.moved += other.moved;
         self.encoded += other.encoded;
-        self.truncated += other.truncated;
         self.dropped += other.dropped;
     }
 }
@@ -283,6 +280,18 @@ impl Store {
         self.len() == 0
     }
 
+    /// The messages of a conversation in their order; none where it is not stored.
+    pub fn messages(&self, conversation: &ConversationId) -> impl Iterator<Item = &StoredMessage> {
+        let live = self.lines.iter().zip(&self.live);
+        live.filter(|&(_, &live)| live)
+            .filter_map(move |(line, _)| match line {
+                Line::Message { message, .. } if message.conversation == conversation.as_str() => {
+                    Some(message)
+                }
+                _ => None,
+            })
+    }
+
     /// Makes the stored conversation of this id equal to `conversation`, encoding only messages
     /// that the store does not hold yet. Each batch of messages is on disk before `progress` is
     /// told how many of them that were.
@@ -354,9 +363,7 @@ impl Store {
                             expected: fresh.len(),
                             found: 0,
                         };
-                        let encoded = encoded.next().ok_or(missing)?;
-                        done.truncated += usize::from(encoded.truncated);
-                        encoded
+                        encoded.next().ok_or(missing)?
                     }
                 });
             }
@@ -454,7 +461,6 @@ impl Store {
             pieces: self.lines[row].pieces().to_vec(),
             vectors: vectors.iter().map(|x| x.to_f32()).collect(),
             pooled: Vec::new(),
-            truncated: false,
         }
     }
 
@@ -489,7 +495,6 @@ impl Store {
                 pieces: vec![],
                 vectors: vec![],
                 pooled: vec![],
-                truncated: false,
             };
             self.tokens.push(match &line {
                 Line::Message { .. } => rows.next().unwrap_or(&empty),

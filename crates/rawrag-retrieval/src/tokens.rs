@@ -247,7 +247,6 @@ mod tests {
             pieces,
             vectors,
             pooled: vec![],
-            truncated: false,
         }
     }
 

@@ -223,7 +223,7 @@ impl Experiment {
                         field,
                         problem,
                     })?;
-                memory.k
+                memory.most_items()
             }
             _ => return Err(ExperimentError::Means(path.to_owned())),
         };

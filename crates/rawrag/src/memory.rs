@@ -5,14 +5,15 @@
 //! is taken out and begun again in a namespace of its own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 
 use rawrag_baselines::native::{FullContext, Native, NativeSystem, Retrieval};
+use rawrag_baselines::stored::{STORED, StoredSettings, StoredSystem};
 use rawrag_baselines::{
-    Asked, Capabilities, Event, Export, Item, MemorySystem, Step, Stored, ask, visibility,
+    Asked, Asking, Capabilities, Event, Export, Item, MemorySystem, Step, Stored, ask, visibility,
 };
 use rawrag_chunking::Encoding;
 use rawrag_corpus::{Conversation, Entry, Question};
-#[cfg(feature = "remote")]
 use rawrag_models::ModelKind;
 use rawrag_records::{
     Appender, Consumption, EvidenceItem, Ingestion, Key, Level, Model, Run, Search, SearchOutcome,
@@ -24,7 +25,9 @@ use serde_json::{Value, json};
 
 use crate::evidence::joined;
 use crate::experiment::{Experiment, Memory};
-use crate::pipeline::{Described, Job, PipelineError, Progress, begin, is_wanted, key, used};
+use crate::pipeline::{
+    Described, Job, PipelineError, Progress, begin, is_script, is_wanted, key, used,
+};
 
 /// A memory system that is ready to be asked, and what a manifest says of it beside that.
 pub struct Ready {
@@ -37,19 +40,37 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// The native system that `memory` names, showing its evidence so; `None` where it names
-    /// another. `models` are loaded only where the system needs them.
+    /// The native system that `memory` names, showing its evidence so and keeping what it keeps in
+    /// `folder`; `None` where it names another. `models` are loaded only where the system needs
+    /// them.
     ///
     /// # Errors
     /// When its settings cannot be used, and when `models` fails.
     pub fn native<E: From<PipelineError>>(
         memory: &Memory,
         evidence: EvidenceSettings,
+        folder: &Path,
         models: impl FnOnce() -> Result<Models, E>,
     ) -> Result<Option<Self>, E> {
         let Some(name) = memory.system.as_deref() else {
             return Ok(None);
         };
+        if name == STORED.0 {
+            let settings: StoredSettings = parsed(memory)?;
+            let tokens = models()?.tokens.ok_or_else(|| {
+                let problem = "it needs a model that gives token vectors";
+                PipelineError::SystemSettings(problem.to_owned())
+            })?;
+            let kind = ModelKind::LateInteraction;
+            let identity = crate::pipeline::model(tokens.identity(), kind);
+            let described = json!(settings);
+            let system = StoredSystem::new(folder, tokens, settings);
+            return Ok(Some(Self {
+                system: Box::new(system.map_err(PipelineError::from)?),
+                settings: described,
+                models: BTreeMap::from([("late_interaction".to_owned(), identity)]),
+            }));
+        }
         let mut used_models = BTreeMap::new();
         let (kind, settings) = match name {
             "raw-rag" => {
@@ -109,9 +130,9 @@ impl Ready {
 fn named_models(memory: &Memory, embedder: bool) -> BTreeMap<String, Model> {
     let model = |name: &str, kind: &str, address: &str| Model {
         name: name.to_owned(),
-        kind: match name {
-            "scripted" => "scripted replies; no measure of quality".to_owned(),
-            _ => kind.to_owned(),
+        kind: match is_script(name) {
+            true => "scripted replies; no measure of quality".to_owned(),
+            false => kind.to_owned(),
         },
         weights_sha256: None,
         endpoint: Some(address.to_owned()),
@@ -176,7 +197,10 @@ pub fn run(
             &namespaces,
             &entry.conversation,
             &entry.questions,
-            memory.k,
+            Asking {
+                k: memory.k,
+                one_by_one: memory.one_by_one,
+            },
             |step| {
                 if step == Step::Search {
                     progress(Progress::Question);
@@ -208,6 +232,7 @@ fn described(experiment: &Experiment, memory: &Memory, ready: &Ready) -> Describ
                 "command": memory.command,
                 "address": memory.address,
                 "k": memory.k,
+                "one_by_one": memory.one_by_one,
                 "conversations": memory.conversations,
                 "settings": ready.settings,
                 "description": description,
@@ -502,7 +527,7 @@ fn shown(search: &Search, item: &Item, rank: u32, history: &Positions) -> Eviden
 }
 
 /// A search of which only the question is known.
-fn unasked(asked: &Question) -> Search {
+pub(crate) fn unasked(asked: &Question) -> Search {
     let Key {
         benchmark,
         source,

@@ -26,6 +26,7 @@ use sha2::{Digest, Sha256};
 
 use crate::evidence::joined;
 use crate::experiment::Experiment;
+use crate::memory::unasked;
 use crate::pipeline::{Described, Job, PipelineError, Progress, begin, is_wanted, key};
 
 /// How evidence is chosen and packed.
@@ -711,34 +712,6 @@ fn readout_task(task: Task) -> readout::Task {
         Task::Deletion => readout::Task::Deletion,
         Task::Cascade => readout::Task::Cascade,
         Task::Absence => readout::Task::Absence,
-    }
-}
-
-/// A search of which only the question is known.
-fn unasked(asked: &Question) -> Search {
-    let Key {
-        benchmark,
-        source,
-        conversation,
-        question,
-        phase,
-    } = key(asked);
-    Search {
-        benchmark,
-        source,
-        conversation,
-        question,
-        phase,
-        kind: asked.kind.to_string(),
-        gold_messages: asked.evidence.messages.iter().map(|m| m.0).collect(),
-        gold_sessions: asked.evidence.sessions.iter().map(|s| s.0).collect(),
-        visibility: String::new(),
-        outcome: SearchOutcome::Failed,
-        error: None,
-        requested: 0,
-        returned: 0,
-        evidence_tokens: 0,
-        milliseconds: 0.0,
     }
 }
 

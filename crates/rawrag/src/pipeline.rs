@@ -634,6 +634,13 @@ pub(crate) fn used(settings: &Settings, models: &Models) -> BTreeMap<String, Mod
     used
 }
 
+/// Whether replies under a model's name come from a script, at once or after a delay
+/// (`scripted+500ms`).
+pub fn is_script(name: &str) -> bool {
+    let rest = name.strip_prefix("scripted");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('+'))
+}
+
 pub(crate) fn model(identity: &ModelIdentity, kind: ModelKind) -> Model {
     Model {
         name: identity.name.clone(),

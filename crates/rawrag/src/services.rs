@@ -28,10 +28,7 @@ use crate::experiment::{
 };
 use crate::judging;
 use crate::pipeline::PipelineError;
-pub(crate) use crate::pipeline::time;
-
-/// The name under which a script of replies is served.
-pub const SCRIPTED: &str = "scripted";
+pub(crate) use crate::pipeline::{is_script, time};
 
 /// The name under which a manifest has the reader of synthetic histories, which is no model.
 pub const PATTERN: &str = "pattern";
@@ -146,7 +143,7 @@ impl<'a> Stages<'a> {
     pub fn is_scripted(&self) -> bool {
         self.addresses()
             .iter()
-            .any(|(_, model, _)| model == SCRIPTED)
+            .any(|(_, model, _)| is_script(model))
     }
 
     /// Whether no model answers, but the reader of synthetic histories.
@@ -323,9 +320,9 @@ fn assessor_part(assessor: &str) -> String {
 }
 
 fn model(name: &str, endpoint: String) -> Model {
-    let kind = match name {
-        SCRIPTED => "scripted replies; no measure of answer quality",
-        _ => "chat",
+    let kind = match is_script(name) {
+        true => "scripted replies; no measure of answer quality",
+        false => "chat",
     };
     Model {
         name: name.to_owned(),

@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Bytes;
@@ -88,8 +89,10 @@ pub(super) async fn answer(State(server): State<Server>, body: Bytes) -> Result<
     let with_usage = stream_options.as_ref().is_some_and(|o| o.include_usage);
     let (about, reply) = if server.generator(&request.model).is_some() {
         generated(&server, request).await?
-    } else if server.models.script.is_some() && request.model == Script::NAME {
-        scripted(&server, request).await?
+    } else if let (Some(script), Some(delay)) =
+        (&server.models.script, Script::delay(&request.model))
+    {
+        scripted(&server, script, delay, request).await?
     } else {
         return Err(Fault::no_such_model(&request.model, &server.names()));
     };
@@ -107,14 +110,16 @@ struct Reply {
     usage: Value,
 }
 
-async fn scripted(server: &Server, request: Request) -> Result<(About, Reply), Fault> {
+async fn scripted(
+    server: &Server,
+    script: &Script,
+    delay: Duration,
+    request: Request,
+) -> Result<(About, Reply), Fault> {
     if request.logprobs == Some(true) {
         let message = "a script has no probabilities; leave logprobs out";
         return Err(Fault::invalid(Some("logprobs"), message));
     }
-    let Some(script) = &server.models.script else {
-        return Err(Fault::no_such_model(&request.model, &server.names()));
-    };
     let conversation = conversation(request.messages);
     let reply = script.reply(&conversation).ok_or_else(|| {
         let last = conversation.messages.last();
@@ -126,15 +131,16 @@ async fn scripted(server: &Server, request: Request) -> Result<(About, Reply), F
              {begins}"
         ))
     })?;
-    if !reply.delay.is_zero() {
-        tokio::time::sleep(reply.delay).await;
+    let delay = delay.saturating_add(reply.delay);
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
     }
     let count = server
         .models
         .count
         .unwrap_or(|text| text.split_whitespace().count());
     let prompt: usize = conversation.messages.iter().map(|(_, t)| count(t)).sum();
-    let about = About::of(Script::NAME, script.fingerprint(), &conversation);
+    let about = About::of(&request.model, script.fingerprint(), &conversation);
     let usage = generated::usage(prompt, count(&reply.text));
     let reply = Reply {
         text: reply.text,

@@ -148,8 +148,21 @@ enum Piece {
 }
 
 impl Script {
-    /// The name of the model that a script is served as.
+    /// The name of the model that a script is served as. With a `+`, a number and `ms` behind it,
+    /// as in `scripted+500ms`, every reply takes that much longer, so that the time that a system
+    /// spends on its model can be simulated, and is on record as such.
     pub const NAME: &str = "scripted";
+
+    /// How much longer replies take under this name; `None` where it is no script's.
+    pub fn delay(name: &str) -> Option<Duration> {
+        match name.strip_prefix(Self::NAME)? {
+            "" => Some(Duration::ZERO),
+            rest => {
+                let milliseconds = rest.strip_prefix('+')?.strip_suffix("ms")?;
+                milliseconds.parse().ok().map(Duration::from_millis)
+            }
+        }
+    }
 
     /// Reads a script.
     ///

@@ -37,7 +37,6 @@ pub(super) fn ingest(
         unchanged,
         moved,
         encoded,
-        truncated,
         dropped,
     } = done;
     writeln!(
@@ -46,12 +45,6 @@ pub(super) fn ingest(
         unchanged + moved,
         store.len()
     )?;
-    if truncated > 0 {
-        writeln!(
-            out,
-            "{truncated} are longer than the model reads: their ends cannot be found"
-        )?;
-    }
     let odd: u64 = report
         .oddities
         .values()

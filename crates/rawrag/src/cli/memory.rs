@@ -9,6 +9,7 @@ use rawrag_baselines::{HttpSystem, Remote};
 
 use crate::experiment::Memory;
 use crate::memory::Ready;
+use crate::pipeline::is_script;
 use crate::records::{
     Consumption, EvidenceItem, Ingestion, Run, Search, SearchOutcome, StoredObject, WriteDecision,
 };
@@ -29,7 +30,7 @@ pub(super) fn ready(
     systems: Option<&Path>,
 ) -> Result<Ready, Failure> {
     let load = || models::load(weights, cross_encoder);
-    if let Some(ready) = Ready::native(memory, evidence, load)? {
+    if let Some(ready) = Ready::native(memory, evidence, folder, load)? {
         return Ok(ready);
     }
     #[cfg(feature = "remote")]
@@ -60,9 +61,6 @@ pub(super) fn ready(
     }
 }
 
-/// The name under which a script of replies is served.
-const SCRIPTED: &str = "scripted";
-
 const SCRIPT: &str = "its chat model is scripted: nothing here measures what the system extracts";
 
 /// What a complete run of a memory system found, and what it did.
@@ -92,7 +90,8 @@ pub(super) fn summarise(
     if !lacks.is_empty() {
         writeln!(out, "it does not declare: {}", lacks.join(", "))?;
     }
-    if manifest.models.values().any(|model| model.name == SCRIPTED) {
+    let models = manifest.models.values();
+    if models.into_iter().any(|model| is_script(&model.name)) {
         writeln!(out, "{SCRIPT}")?;
     }
     let failed = searches

@@ -10,6 +10,7 @@ use crate::experiment::{Experiment, JudgeSettings};
 use crate::judging;
 use crate::models::prices::{CostRange, Planned, PriceTable, Totals};
 use crate::models::remote::Stop;
+use crate::pipeline::is_script;
 use crate::pruning;
 use crate::records::{
     Answer, AnswerOutcome, Assessment, AssessmentOutcome, History, Judgment, JudgmentOutcome,
@@ -349,14 +350,13 @@ fn selection_outcome(outcome: SelectionOutcome) -> &'static str {
 
 /// What has to be said beside any number of a run.
 pub(super) fn disclaimers(run: &Run) -> Vec<&'static str> {
-    let has = |name: &str| {
-        run.manifest()
-            .models
-            .values()
-            .any(|model| model.name == name)
-    };
-    let said = [(services::SCRIPTED, SCRIPTED), (services::PATTERN, PATTERN)];
-    let said = said.into_iter().filter(|(name, _)| has(name));
+    let models = &run.manifest().models;
+    let has = |is: &dyn Fn(&str) -> bool| models.values().any(|model| is(&model.name));
+    let said = [
+        (has(&is_script), SCRIPTED),
+        (has(&|name| name == services::PATTERN), PATTERN),
+    ];
+    let said = said.into_iter().filter(|(has, _)| *has);
     said.map(|(_, text)| text).collect()
 }
 

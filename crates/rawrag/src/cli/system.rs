@@ -265,6 +265,7 @@ impl Target {
             command: self.command,
             address: self.address,
             k,
+            one_by_one: false,
             conversations: conversation.into_iter().collect(),
             settings: settings.map(|(name, value)| (name, value.into())).collect(),
             models,

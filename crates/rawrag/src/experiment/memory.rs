@@ -22,6 +22,10 @@ pub struct Memory {
     /// How many items a search asks for, of each identity that the system searches; at least 1.
     #[serde(default = "twenty")]
     pub k: usize,
+    /// Whether each message is added by itself and waited for, in place of the system's own units:
+    /// the sequential ingestion of Raw-RAG's Figure 1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_by_one: bool,
     /// Only these conversations; all of them if none is named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conversations: Vec<String>,
@@ -71,6 +75,15 @@ impl Memory {
     /// Whether finding nothing is what the system is for.
     pub fn is_floor(&self) -> bool {
         self.system.as_deref() == Some("abstain")
+    }
+
+    /// The most items that a search can return: k of a native system, and without a limit known
+    /// here of others, which may search several identities for k each.
+    pub(crate) fn most_items(&self) -> usize {
+        let native = NAMED
+            .iter()
+            .any(|(name, _)| self.system.as_deref() == Some(name));
+        if native { self.k } else { usize::MAX }
     }
 
     /// Refuses what cannot be run: the field, and what is wrong.
