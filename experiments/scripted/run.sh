@@ -7,16 +7,21 @@ cd "$(dirname "$0")/../.."
 runs=${1:-runs}
 shift || true
 [ $# -gt 0 ] || set -- experiments/scripted/sample-*.toml
-rawrag() { ${RAWRAG:-cargo --quiet run -p rawrag --} --offline "$@"; }
+read -ra program <<<"${RAWRAG:-cargo --quiet run -p rawrag --}"
 
-rawrag models serve --script crates/rawrag-baselines/wrappers/script.toml --address 127.0.0.1:8787 &
+listening() { (exec 3<>/dev/tcp/127.0.0.1/8787) 2>/dev/null; }
+if listening; then
+  echo "something else listens on port 8787, which the experiments name" >&2
+  exit 1
+fi
+"${program[@]}" --offline models serve --script crates/rawrag-baselines/wrappers/script.toml --address 127.0.0.1:8787 &
 server=$!
 trap 'kill $server' EXIT
-until (exec 3<>/dev/tcp/127.0.0.1/8787) 2>/dev/null; do
+until listening; do
   kill -0 $server
   sleep 0.2
 done
 
 for experiment; do
-  rawrag run "$experiment" --out "$runs/$(basename "$experiment" .toml)"
+  "${program[@]}" --offline run "$experiment" --out "$runs/$(basename "$experiment" .toml)"
 done

@@ -2,7 +2,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rawrag_baselines::known::{KNOWN, Known, SetupError, State, known};
+use rawrag_baselines::known::{KNOWN, Known, Needs, SetupError, State, known};
 use rawrag_baselines::managed::MANAGED;
 use rawrag_baselines::native::NAMED;
 use rawrag_baselines::protocol::Models;
@@ -127,7 +127,7 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
             place,
         } => {
             let known = named(&name)?;
-            if weights.offline {
+            if weights.offline && matches!(known.needs, Needs::Environment { .. }) {
                 return Err(Failure::Usage("--offline forbids fetching".into()));
             }
             let folder = known.set_up(&place.folder(weights)?, &python)?;
