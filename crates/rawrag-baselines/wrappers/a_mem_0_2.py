@@ -83,7 +83,7 @@ class AMem:
             "speakers": True,
             "cutoff": False,
             "provenance": True,
-            "deletion": False,
+            "deletion": True,
             "export": True,
             "persistence": True,
             "decisions": True,
