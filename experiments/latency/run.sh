@@ -9,7 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 runs=${1:?name a folder for the runs}
 shift
-rawrag() { ${RAWRAG:-cargo --quiet run --release -p rawrag --} --offline "$@"; }
+program=${RAWRAG:-cargo --quiet run --release -p rawrag --}
+rawrag() { $program --offline "$@"; }
 
 mkdir -p "$runs"
 for recipe in meme-10 meme-10-short; do
@@ -21,15 +22,16 @@ if [ ${#names[@]} = 0 ]; then
   for file in experiments/latency/*.toml; do names+=("$(basename "$file" .toml)"); done
 fi
 
-if [[ " ${names[*]}" == *mem0* ]]; then
-  rawrag models serve --script crates/rawrag-baselines/wrappers/script.toml --address 127.0.0.1:8788 &
-  server=$!
-  trap 'kill $server' EXIT
-  until (exec 3<>/dev/tcp/127.0.0.1/8788) 2>/dev/null; do
-    kill -0 $server
+serve() {
+  (exec $program --offline models serve --script "$1" --address "127.0.0.1:$2") &
+  trap 'kill $(jobs -p)' EXIT
+  until (exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null; do
+    kill -0 $!
     sleep 0.2
   done
-fi
+}
+[[ " ${names[*]}" != *mem0* ]] || serve crates/rawrag-baselines/wrappers/script.toml 8788
+[[ ! " ${names[*]}" =~ atomic|summary|graph ]] || serve experiments/scripts/management.toml 8789
 
 for name in "${names[@]}"; do
   more=()

@@ -295,10 +295,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut impl Write) -> Result<ExitCod
             let figure = Figure::load(definition::choose(&drawings, What::Figure, figure)?)?;
             let statements = Statements::read(&folder)?;
             let tables = evaluate(&places, &mut runs)?;
-            let drawn = figure.draw(&Numbers {
+            let numbers = Numbers {
                 statements: &statements,
                 tables: &tables,
-            })?;
+            };
+            let drawn = figure.draw(&numbers, &mut runs)?;
             #[cfg(feature = "png")]
             if let Some(path) = png {
                 reproduce::write_png(&drawn.svg, path)?;
@@ -416,7 +417,7 @@ fn list(
     let mut lines = Vec::new();
     for place in definition::find(folder, What::Figure)? {
         let figure = Figure::load(&place)?;
-        let missing = figure.draw(&numbers)?.missing.join("; ");
+        let missing = figure.draw(&numbers, runs)?.missing.join("; ");
         lines.push(Line::Cells(vec![
             place.to_string().into(),
             figure.title().into(),

@@ -37,10 +37,11 @@ pub(crate) fn files(
     let mut figures = Vec::new();
     for place in definition::find(folder, What::Figure)? {
         let figure = Figure::load(&place)?;
-        let drawn = figure.draw(&Numbers {
+        let numbers = Numbers {
             statements: &statements,
             tables: &tables,
-        })?;
+        };
+        let drawn = figure.draw(&numbers, runs)?;
         let name = format!("{}.svg", place.stem());
         files.insert(Path::new(&place.paper).join(name), drawn.svg.clone());
         figures.push((figure, drawn));

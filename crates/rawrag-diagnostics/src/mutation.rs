@@ -75,9 +75,11 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
                 by_conversation.len()
             ));
         }
-        conversations.extend(ranked(&by_conversation).into_iter().map(|(id, writes)| {
+        let ranked = (1_u64..).zip(ranked(&by_conversation));
+        conversations.extend(ranked.map(|(rank, (id, writes))| {
             vec![
                 name.into(),
+                rank.into(),
                 id.into(),
                 writes.proposed().into(),
                 writes.mutations(Level::Proposed).into(),
@@ -186,8 +188,9 @@ const EVENTS: [Column; 9] = [
     Column::new("unknown", Unit::Count, "UPDATE without both texts"),
 ];
 
-const CONVERSATIONS: [Column; 7] = [
+const CONVERSATIONS: [Column; 8] = [
     Column::new("run", Unit::Text, "the run"),
+    Column::new("rank", Unit::Count, "its place by proposed rate, from 1"),
     Column::new("conversation", Unit::Text, "the conversation"),
     Column::new(
         "emitted",

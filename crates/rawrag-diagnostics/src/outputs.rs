@@ -32,7 +32,7 @@ pub enum RunState {
 }
 
 /// The records of a complete run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Outputs {
     /// What the run was.
     pub manifest: Manifest,
@@ -55,7 +55,7 @@ pub struct Outputs {
 }
 
 /// Everything on record about one question.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct QuestionRecords {
     /// The question.
     pub key: Key,
@@ -152,6 +152,13 @@ impl Outputs {
         let run = Run::open(folder)?;
         let records = run.read_complete()?;
         Ok(Self::of(run.manifest().clone(), records))
+    }
+
+    /// The same run with its questions of these kinds alone.
+    pub fn of_kinds(&self, kinds: &[String]) -> Self {
+        let mut narrowed = self.clone();
+        narrowed.questions.retain(|q| kinds.contains(&q.kind));
+        narrowed
     }
 
     /// Records of a run that nobody made, for examples and tests: its manifest says so.

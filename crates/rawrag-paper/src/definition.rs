@@ -11,6 +11,7 @@ use serde::de::{self, Visitor};
 use toml::Spanned;
 
 use crate::metric::{Named, UnknownMetric};
+use crate::reading::{Diagnose, Holds, Reading};
 
 /// The paper that a number without a prefix means.
 pub const DEFAULT_PAPER: &str = "raw-rag";
@@ -47,6 +48,8 @@ pub struct Definition {
     pub layout: Layout,
     /// What the halves of a pairwise table show; `None` in any other.
     pub pairwise: Option<Pairwise>,
+    /// How diagnostics work that fill cells.
+    pub diagnose: Diagnose,
     /// Which cells are the best of their column.
     pub bold: Bold,
     /// Notes below the table.
@@ -140,16 +143,36 @@ pub struct ColumnDefinition {
     pub label: String,
     /// The head that spans it and its neighbours.
     pub group: Option<String>,
-    /// What is measured; `None` where no metric computes it.
-    pub metric: Option<Named>,
-    /// What a measurement would need, where there is no metric.
+    /// What is measured; `None` where nothing computes it.
+    pub measure: Option<Measure>,
+    /// What a measurement would need, where nothing computes it.
     pub needs: Option<String>,
+    /// The benchmark that it is about, where its rows have a run of each of several.
+    pub benchmark: Option<String>,
     /// The kinds of question it is about; all if empty.
     pub kinds: Vec<String>,
     /// Decimals of a measured value.
     pub digits: usize,
     /// Its own rule for the best, if it differs from the table's.
     pub best: Option<Best>,
+}
+
+/// What fills the cells of a column.
+#[derive(Clone, Debug)]
+pub enum Measure {
+    /// A metric over the questions of a run.
+    Metric(Named),
+    /// A cell of a diagnostic's report on one run or several.
+    Reading(Box<Reading>),
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Metric(metric) => metric.fmt(f),
+            Self::Reading(reading) => reading.fmt(f),
+        }
+    }
 }
 
 /// A row.
@@ -161,8 +184,10 @@ pub struct RowDefinition {
     pub label: String,
     /// The heading it stands under.
     pub group: Option<String>,
-    /// The run that measures it.
-    pub run: Option<String>,
+    /// The run that measures it, or those that do together.
+    pub runs: Vec<String>,
+    /// What the rows of reports that are read for it hold.
+    pub holds: Holds,
     /// The kinds of question it is about; all if empty.
     pub kinds: Vec<String>,
     /// The published cells, one a column.
@@ -406,6 +431,8 @@ struct File {
     #[serde(default = "two")]
     digits: usize,
     #[serde(default)]
+    diagnose: Diagnose,
+    #[serde(default)]
     bold: Bold,
     #[serde(default)]
     notes: Vec<String>,
@@ -438,6 +465,12 @@ struct FileColumn {
     label: String,
     group: Option<String>,
     metric: Option<Spanned<String>>,
+    diagnostic: Option<Spanned<String>>,
+    #[serde(rename = "where", default)]
+    holds: Holds,
+    interval: Option<[String; 2]>,
+    per: Option<Spanned<f64>>,
+    benchmark: Option<String>,
     needs: Option<String>,
     #[serde(default)]
     kinds: Vec<String>,
@@ -452,6 +485,10 @@ struct FileRow {
     label: String,
     group: Option<String>,
     run: Option<Spanned<String>>,
+    #[serde(default)]
+    runs: Vec<Spanned<String>>,
+    #[serde(rename = "where", default)]
+    holds: Holds,
     source: Option<String>,
     #[serde(default)]
     kinds: Vec<String>,
@@ -556,12 +593,19 @@ impl File {
                 format!("bold.exclude names `{id}`, which is no row"),
             ));
         }
+        if let Some(id) = &self.diagnose.reference
+            && rows.iter().all(|row| row.id != *id)
+        {
+            let problem = format!("diagnose.reference names `{id}`, which is no row");
+            return Err(Problem(0, problem));
+        }
         Ok(Definition {
             place: place.clone(),
             title: self.title,
             caption: self.caption,
             layout: self.layout,
             pairwise,
+            diagnose: self.diagnose,
             bold: self.bold,
             notes: self.notes,
             columns,
@@ -629,8 +673,9 @@ fn system_column(row: &FileRow, digits: usize) -> ColumnDefinition {
         id: row.id.clone(),
         label: row.label.clone(),
         group: None,
-        metric: None,
+        measure: None,
         needs: None,
+        benchmark: None,
         kinds: Vec::new(),
         digits,
         best: None,
@@ -642,27 +687,64 @@ fn column_definition(
     layout: Layout,
     digits: usize,
 ) -> Result<ColumnDefinition, Problem> {
+    let at = column.span().start;
     let column = column.into_inner();
-    let named = |name: &Spanned<String>| {
-        let problem = |e: UnknownMetric| Problem(name.span().start, e.to_string());
-        if layout == Layout::Static {
-            return Err(Problem(
-                name.span().start,
-                "a static table measures nothing".into(),
-            ));
-        }
-        Named::parse(name.get_ref()).map_err(problem)
+    let fixed = |name: &Spanned<String>| match layout {
+        Layout::Static => Err(Problem(
+            name.span().start,
+            "a static table measures nothing".into(),
+        )),
+        _ => Ok(name.span().start),
     };
+    let read = column.diagnostic.is_some();
+    let measure = match (&column.metric, &column.diagnostic) {
+        (Some(_), Some(_)) => {
+            let problem = "a column has a `metric` or a `diagnostic`, not both";
+            return Err(Problem(at, problem.into()));
+        }
+        (Some(name), None) => {
+            let at = fixed(name)?;
+            let problem = |e: UnknownMetric| Problem(at, e.to_string());
+            Some(Measure::Metric(
+                Named::parse(name.get_ref()).map_err(problem)?,
+            ))
+        }
+        (None, Some(name)) => {
+            let at = fixed(name)?;
+            let mut reading = Reading::parse(name.get_ref()).map_err(|p| Problem(at, p))?;
+            reading.holds = column.holds.clone();
+            reading.interval = column.interval.clone();
+            if let Some(per) = &column.per {
+                reading.per = positive(per)?;
+            }
+            Some(Measure::Reading(Box::new(reading)))
+        }
+        (None, None) => None,
+    };
+    if !read && (!column.holds.is_empty() || column.interval.is_some() || column.per.is_some()) {
+        let problem = "`where`, `interval` and `per` are for a column with a `diagnostic`";
+        return Err(Problem(at, problem.into()));
+    }
     Ok(ColumnDefinition {
-        metric: column.metric.as_ref().map(named).transpose()?,
+        measure,
         id: column.id,
         label: column.label,
         group: column.group,
         needs: column.needs,
+        benchmark: column.benchmark,
         kinds: column.kinds,
         digits: column.digits.unwrap_or(digits),
         best: column.best,
     })
+}
+
+fn positive(number: &Spanned<f64>) -> Result<f64, Problem> {
+    let value = *number.get_ref();
+    if value.is_finite() && value > 0.0 {
+        return Ok(value);
+    }
+    let problem = format!("`per` is what a number is divided by, and {value} is not above 0");
+    Err(Problem(number.span().start, problem))
 }
 
 fn row_definition(
@@ -674,7 +756,10 @@ fn row_definition(
 ) -> Result<RowDefinition, Problem> {
     let at = row.span().start;
     let row = row.into_inner();
-    if let Some(run) = &row.run {
+    if row.run.is_some() && !row.runs.is_empty() {
+        return Err(Problem(at, "a row has a `run` or `runs`, not both".into()));
+    }
+    for run in row.run.iter().chain(&row.runs) {
         let at = run.span().start;
         if layout == Layout::Static {
             return Err(Problem(at, "a static table has no runs".into()));
@@ -683,6 +768,16 @@ fn row_definition(
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if !name.chars().all(plain) || name.starts_with('.') {
             return Err(Problem(at, format!("`{name}` is no name of a run")));
+        }
+    }
+    if !row.runs.is_empty() {
+        let of_one = |column: &ColumnDefinition| {
+            column.benchmark.is_none() && matches!(column.measure, Some(Measure::Metric(_)))
+        };
+        if layout == Layout::Pairwise || columns.iter().any(of_one) {
+            let problem = "several `runs` are for diagnostics; a metric is of one `run`, or of \
+                           that on the column's `benchmark`";
+            return Err(Problem(at, problem.into()));
         }
     }
     let source = row.source.as_deref().unwrap_or(source);
@@ -730,7 +825,13 @@ fn row_definition(
         id: row.id,
         label: row.label,
         group: row.group,
-        run: row.run.map(Spanned::into_inner),
+        runs: row
+            .run
+            .into_iter()
+            .chain(row.runs)
+            .map(Spanned::into_inner)
+            .collect(),
+        holds: row.holds,
         kinds: row.kinds,
         published,
     })

@@ -2,7 +2,7 @@
 //!
 //! A figure is one or more panels below one another. Its numbers are formulas as in claims, so a
 //! figure of published numbers cannot differ from the tables they stand in; a series `from =
-//! "measured"` takes what the same cells measured. What is not known is not drawn, and said.
+//! "measured"` takes what the same cells measured, and one with a `diagnostic` the rows of its report. What is not known is not drawn, and said.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -13,7 +13,9 @@ use toml::Spanned;
 use crate::claims::Statements;
 use crate::definition::{DefinitionError, Place};
 use crate::formula::{Failed, Formula, Outcome, Rounded};
+use crate::reading::{Diagnose, Holds, Reading, Reports};
 use crate::table::{Measured, Table};
+use crate::{PaperError, RunState, Runs};
 
 /// A figure as its file defines it.
 #[derive(Debug)]
@@ -105,6 +107,18 @@ struct Series {
     label: String,
     #[serde(default)]
     from: Origin,
+    /// A column of a diagnostic's report on `run`, instead of values.
+    diagnostic: Option<Spanned<String>>,
+    #[serde(default)]
+    run: String,
+    /// The column of that report that runs across.
+    #[serde(default)]
+    by: String,
+    #[serde(rename = "where", default)]
+    holds: Holds,
+    #[serde(default = "one")]
+    per: f64,
+    #[serde(default)]
     values: Vec<Spanned<String>>,
     #[serde(default)]
     low: Vec<Spanned<String>>,
@@ -115,6 +129,10 @@ struct Series {
     /// Names of the points of a scatter.
     #[serde(default)]
     names: Vec<String>,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -156,6 +174,8 @@ const INK: RGBColor = RGBColor(40, 40, 40);
 const RULE: RGBColor = RGBColor(215, 215, 215);
 const WIDTH: i32 = 640;
 const SIZE: i32 = 15;
+/// Points of a line that are shown each.
+const DOTS: usize = 25;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawing<T> = Result<T, Box<dyn std::error::Error>>;
@@ -200,8 +220,9 @@ impl Figure {
     /// Draws it.
     ///
     /// # Errors
-    /// When a formula is wrong or refers to no cell.
-    pub fn draw(&self, numbers: &Numbers<'_>) -> Result<Drawn, DefinitionError> {
+    /// When a formula is wrong or refers to no cell, a report has no such column, or a run that a
+    /// series names is damaged.
+    pub fn draw(&self, numbers: &Numbers<'_>, runs: &mut Runs) -> Result<Drawn, PaperError> {
         let text = self.place.read()?;
         let mut missing: Vec<String> = self.file.missing.iter().cloned().collect();
         let mut panels = Vec::new();
@@ -209,7 +230,10 @@ impl Figure {
             let panel = panel.get_ref();
             let mut series = Vec::new();
             for one in &panel.series {
-                series.push(self.points(one, numbers, &text, &mut missing)?);
+                series.push(match &one.diagnostic {
+                    Some(name) => self.curve(one, name, runs, &text, &mut missing)?,
+                    None => self.points(one, numbers, &text, &mut missing)?,
+                });
             }
             panels.push((panel, series));
         }
@@ -246,6 +270,40 @@ impl Figure {
         };
         draw(&mut svg).map_err(|error| self.place.wrong(&text, 0, error.to_string()))?;
         Ok(Drawn { svg, missing })
+    }
+
+    /// The rows of a report as points; none where it cannot be made.
+    fn curve(
+        &self,
+        series: &Series,
+        name: &Spanned<String>,
+        runs: &mut Runs,
+        text: &str,
+        missing: &mut Vec<String>,
+    ) -> Result<Points, PaperError> {
+        let wrong = |problem: String| self.place.wrong(text, name.span().start, problem);
+        let mut reading = Reading::parse(name.get_ref()).map_err(wrong)?;
+        reading.holds = series.holds.clone();
+        reading.per = series.per;
+        let usual = Diagnose::default();
+        let points = match runs.open(&series.run)? {
+            RunState::Complete(run) => Reports::new(&usual)
+                .curve(&reading, &series.by, run)
+                .map_err(|error| wrong(error.to_string()))?,
+            _ => Err(format!("run {}", series.run)),
+        };
+        let points = points.unwrap_or_else(|need| {
+            missing.push(format!("needs: {need}"));
+            Vec::new()
+        });
+        Ok(Points {
+            label: series.label.clone(),
+            values: points.iter().map(|[_, y]| Some(*y)).collect(),
+            low: Vec::new(),
+            high: Vec::new(),
+            x: points.iter().map(|[x, _]| Some(*x)).collect(),
+            names: Vec::new(),
+        })
     }
 
     fn points(
@@ -303,6 +361,11 @@ impl Numbers<'_> {
         else {
             return Err(unknown());
         };
+        let (column, part) = match column.rsplit_once('.') {
+            Some((column, "low")) => (column, Part::Low),
+            Some((column, "high")) => (column, Part::High),
+            _ => (column, Part::Value),
+        };
         let table = self
             .tables
             .iter()
@@ -319,13 +382,30 @@ impl Numbers<'_> {
             .find(|r| r.id == row)
             .ok_or_else(unknown)?;
         match row.cells.get(at).map(|cell| &cell.measured) {
-            Some(Measured::Value { value, .. }) => Ok(*value),
-            Some(Measured::Needs(need) | Measured::NeedsRun(need)) => {
+            Some(Measured::Needs(need) | Measured::NeedsRun { need, .. }) => {
                 Err(Failed::Missing(format!("needs: {need}")))
+            }
+            Some(Measured::Undefined(reason)) => Err(Failed::Missing(reason.clone())),
+            Some(measured) if measured.is_value() => {
+                let ends = measured.interval();
+                let number = match part {
+                    Part::Value => measured.value(),
+                    Part::Low => ends.map(|[low, _]| low),
+                    Part::High => ends.map(|[_, high]| high),
+                };
+                number.ok_or_else(|| Failed::Missing(format!("`{name}` has no interval")))
             }
             _ => Err(Failed::Missing(format!("needs: a run of {}", row.label))),
         }
     }
+}
+
+/// What of a measured cell is drawn.
+#[derive(Clone, Copy)]
+enum Part {
+    Value,
+    Low,
+    High,
 }
 
 /// The width of text in pixels, on the safe side for any common sans-serif.
@@ -407,6 +487,16 @@ impl Panel {
         for series in &self.series {
             let count = series.values.len();
             let label = &series.label;
+            let read = series.diagnostic.is_some();
+            if read && (count > 0 || by_category || series.run.is_empty() || series.by.is_empty()) {
+                return Err(format!(
+                    "series `{label}` has a `diagnostic`: it names the `run` and the column `by` \
+                     which its points run across, gives no values, and stands in lines or a scatter"
+                ));
+            }
+            if !(series.per.is_finite() && series.per > 0.0) {
+                return Err(format!("series `{label}` is divided by {}", series.per));
+            }
             if by_category && count != categories {
                 return Err(format!(
                     "series `{label}` has {count} values for {categories} categories"
@@ -705,8 +795,12 @@ impl Panel {
                 let path = points.iter().map(|&(_, x, y)| (x, y));
                 chart.draw_series(LineSeries::new(path, colour(s).stroke_width(2)))?;
             }
+            // Points of a long curve would hide it.
+            let dots = self.kind == Kind::Scatter || points.len() <= DOTS;
             for (i, x, y) in points {
-                chart.draw_series([Circle::new((x, y), 5, colour(s).filled())])?;
+                if dots {
+                    chart.draw_series([Circle::new((x, y), 5, colour(s).filled())])?;
+                }
                 if let (Some(Some(down)), Some(Some(up))) = (one.low.get(i), one.high.get(i)) {
                     chart.draw_series([PathElement::new([(x, *down), (x, *up)], colour(s))])?;
                 }

@@ -22,6 +22,7 @@ pub mod claims;
 pub mod definition;
 pub mod figure;
 pub mod metric;
+pub mod reading;
 pub mod statistics;
 
 mod formula;
@@ -46,6 +47,14 @@ pub enum PaperError {
     /// A definition is wrong.
     #[error(transparent)]
     Definition(#[from] DefinitionError),
+    /// A cell that no report can have.
+    #[error("{definition}: {source}")]
+    Reading {
+        /// The table (`ours:6`).
+        definition: String,
+        /// What is wrong.
+        source: reading::ReadingError,
+    },
     /// A run is damaged.
     #[error(transparent)]
     Records(#[from] rawrag_records::RecordError),

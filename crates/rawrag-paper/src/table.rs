@@ -1,13 +1,14 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use rawrag_statistics::Replication;
+use rawrag_statistics::{PValue, Replication};
 
 use crate::definition::{
-    Best, ColumnDefinition, Definition, Layout, Pairwise, Resample, RowDefinition, Within,
+    Best, ColumnDefinition, Definition, Layout, Measure, Pairwise, Resample, RowDefinition, Within,
 };
 use crate::pairwise::{self, REPLICATION};
+use crate::reading::{Measuring, Reports};
 use crate::sheet::{self, Format, Line, Sheet, Text};
 use crate::{Outputs, PaperError, Published, RunState, Runs};
 
@@ -39,7 +40,7 @@ pub struct Head {
     pub label: String,
     /// The head over it and its neighbours.
     pub group: Option<String>,
-    /// The metric, as the registry names it.
+    /// The metric, as the registry names it, or the diagnostic's table and column.
     pub metric: Option<String>,
 }
 
@@ -52,8 +53,8 @@ pub struct Row {
     pub label: String,
     /// The heading it stands under.
     pub group: Option<String>,
-    /// The run that measures it.
-    pub run: Option<String>,
+    /// The runs that measure it.
+    pub runs: Vec<String>,
     /// One cell a column.
     pub cells: Vec<Cell>,
 }
@@ -102,12 +103,30 @@ pub enum Measured {
         /// Questions it is over.
         n: usize,
     },
+    /// A number of a diagnostic's report, rates in percent and their differences in points.
+    Found {
+        /// Unrounded.
+        value: f64,
+        /// Its interval, where the definition names one and the report has it.
+        interval: Option<[f64; 2]>,
+        /// Whether it is a difference, shown with its sign.
+        signed: bool,
+    },
+    /// A p-value of a diagnostic's report.
+    P(PValue),
+    /// What a diagnostic says is undefined, and why.
+    Undefined(String),
     /// Nothing, ever: a table of statements, or a system beside itself.
     Never,
     /// Nothing: no run measures the row.
     NoRun,
-    /// Nothing until the row's run is there and whole, and what is lacking.
-    NeedsRun(String),
+    /// Nothing until a run is there and whole.
+    NeedsRun {
+        /// The run.
+        run: String,
+        /// What is lacking.
+        need: String,
+    },
     /// Nothing, and what else it needs.
     Needs(String),
 }
@@ -115,7 +134,27 @@ pub enum Measured {
 impl Measured {
     /// Whether something was measured.
     pub fn is_value(&self) -> bool {
-        matches!(self, Self::Value { .. } | Self::Contrast { .. })
+        self.value().is_some()
+    }
+
+    /// The number, where something was measured.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Value { value, .. }
+            | Self::Contrast { value, .. }
+            | Self::Found { value, .. } => Some(*value),
+            Self::P(p) => Some(p.value()),
+            _ => None,
+        }
+    }
+
+    /// The ends of its interval, where there is one.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        match self {
+            Self::Contrast { low, high, .. } => Some([*low, *high]),
+            Self::Found { interval, .. } => *interval,
+            _ => None,
+        }
     }
 }
 
@@ -169,36 +208,39 @@ impl Table {
     /// When a run that a row names is damaged. A missing or incomplete one leaves cells empty.
     pub fn evaluate(definition: &Definition, runs: &mut Runs) -> Result<Self, PaperError> {
         let mut rows = Vec::new();
+        for run in definition.rows.iter().flat_map(|row| &row.runs) {
+            runs.open(run)?;
+        }
+        let runs = &*runs;
         let pairs = match &definition.pairwise {
-            Some(pairwise) => pairs(pairwise, definition, runs)?,
+            Some(pairwise) => pairs(pairwise, definition, runs),
             None => Vec::new(),
         };
+        let mut reports = Reports::new(&definition.diagnose);
         for (at, row) in definition.rows.iter().enumerate() {
-            let state = row.run.as_deref().map(|run| runs.open(run)).transpose()?;
             let columns = definition.columns.iter().zip(&row.published).enumerate();
-            let cells = columns
-                .map(|(column_at, (column, published))| {
-                    let pair = pairs.get(at).and_then(|row| row.get(column_at));
-                    let measured = match pair {
-                        Some(pair) => pair.clone(),
-                        None => measure(definition.layout, row, column, state),
-                    };
-                    Cell {
-                        difference: difference(&published.cell, &measured),
-                        published: published.cell.clone(),
-                        source: published.source.clone(),
-                        measured,
-                        best_published: false,
-                        best_measured: false,
-                        digits: column.digits,
-                    }
-                })
-                .collect();
+            let mut cells = Vec::new();
+            for (column_at, (column, published)) in columns {
+                let pair = pairs.get(at).and_then(|row| row.get(column_at));
+                let measured = match pair {
+                    Some(pair) => pair.clone(),
+                    None => measure(definition, row, column, runs, &mut reports)?,
+                };
+                cells.push(Cell {
+                    difference: difference(&published.cell, &measured),
+                    published: published.cell.clone(),
+                    source: published.source.clone(),
+                    measured,
+                    best_published: false,
+                    best_measured: false,
+                    digits: column.digits,
+                });
+            }
             rows.push(Row {
                 id: row.id.clone(),
                 label: row.label.clone(),
                 group: row.group.clone(),
-                run: row.run.clone(),
+                runs: row.runs.clone(),
                 cells,
             });
         }
@@ -210,7 +252,10 @@ impl Table {
             caption: definition.caption.clone(),
             columns: definition.columns.iter().map(Head::of).collect(),
             rows,
-            notes: notes(definition),
+            notes: notes(definition)
+                .into_iter()
+                .chain(undeclared(definition, runs))
+                .collect(),
         })
     }
 
@@ -271,7 +316,10 @@ impl Table {
     /// What the empty measured cells need, each need once.
     pub fn needs(&self) -> Vec<String> {
         let need = |cell: &Cell| match &cell.measured {
-            Measured::Needs(need) | Measured::NeedsRun(need) => Some(format!("needs: {need}")),
+            Measured::Needs(need) | Measured::NeedsRun { need, .. } => {
+                Some(format!("needs: {need}"))
+            }
+            Measured::Undefined(reason) => Some(format!("–: {reason}")),
             _ => None,
         };
         let unrun = |row: &&Row| {
@@ -293,9 +341,16 @@ impl Table {
 
     /// The runs that rows name and that would fill an empty cell, each once.
     pub fn runs_needed(&self) -> Vec<String> {
-        let empty = |cell: &Cell| matches!(cell.measured, Measured::NeedsRun(_));
-        let rows = self.rows.iter().filter(|row| row.cells.iter().any(empty));
-        once(rows.filter_map(|row| row.run.clone())).collect()
+        let needed = |cell: &Cell| match &cell.measured {
+            Measured::NeedsRun { run, .. } => Some(run.clone()),
+            _ => None,
+        };
+        once(
+            self.rows
+                .iter()
+                .flat_map(|row| row.cells.iter().filter_map(needed)),
+        )
+        .collect()
     }
 
     fn missing(&self) -> Vec<String> {
@@ -324,7 +379,7 @@ impl Head {
             id: column.id.clone(),
             label: column.label.clone(),
             group: column.group.clone(),
-            metric: column.metric.map(|metric| metric.to_string()),
+            metric: column.measure.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -347,10 +402,10 @@ impl Row {
             Only::Beside => {
                 let published = self.cells.iter().any(|c| !c.published.is_missing());
                 let mut lines = Vec::new();
-                if published || self.run.is_none() {
+                if published || self.runs.is_empty() {
                     lines.push(line(Some("published"), Cell::published_text));
                 }
-                if self.run.is_some() {
+                if !self.runs.is_empty() {
                     lines.push(line(Some("measured"), Cell::measured_text));
                 }
                 if self.cells.iter().any(|cell| cell.difference.is_some()) {
@@ -399,6 +454,28 @@ impl Cell {
                 );
                 Text { text, bold }
             }
+            Measured::Found {
+                value,
+                interval,
+                signed: with_sign,
+            } => {
+                let digits = self.digits();
+                let show = |value| match with_sign {
+                    true => signed(value, digits),
+                    false => fixed(value, digits),
+                };
+                let text = match interval {
+                    Some([low, high]) => {
+                        format!("{} [{}, {}]", show(*value), show(*low), show(*high))
+                    }
+                    None => show(*value),
+                };
+                Text {
+                    text,
+                    bold: self.best_measured,
+                }
+            }
+            Measured::P(p) => p.to_string().into(),
             _ => "–".into(),
         }
     }
@@ -451,62 +528,152 @@ fn notes(definition: &Definition) -> Vec<String> {
     notes
 }
 
-fn pairs(
-    pairwise: &Pairwise,
-    definition: &Definition,
-    runs: &mut Runs,
-) -> Result<Vec<Vec<Measured>>, PaperError> {
-    for run in definition.rows.iter().filter_map(|row| row.run.as_deref()) {
-        runs.open(run)?;
+/// What the memory systems of the rows do not declare that they can do, as their manifests have it.
+fn undeclared(definition: &Definition, runs: &Runs) -> Option<String> {
+    let mut lacking: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for row in &definition.rows {
+        for run in &row.runs {
+            let Some(RunState::Complete(outputs)) = runs.opened(run) else {
+                continue;
+            };
+            let lacks = outputs.manifest.settings["memory"]["lacks"].as_array();
+            let lacks = lacks.into_iter().flatten().filter_map(|name| name.as_str());
+            let lacks: Vec<&str> = lacks.collect();
+            if !lacks.is_empty() {
+                let rows = lacking.entry(lacks.join(", ")).or_default();
+                if !rows.contains(&row.label.as_str()) {
+                    rows.push(&row.label);
+                }
+            }
+        }
     }
-    let system = |row: &RowDefinition| {
-        let state = row.run.as_deref().and_then(|run| runs.opened(run));
-        outputs(row, state)
-    };
-    let systems: Vec<Result<&Outputs, Measured>> = definition.rows.iter().map(system).collect();
-    Ok(pairwise::measure(pairwise, &systems))
+    let listed = lacking
+        .iter()
+        .map(|(lacks, rows)| format!("{lacks} ({})", rows.join("; ")));
+    let listed: Vec<String> = listed.collect();
+    (!listed.is_empty()).then(|| format!("Not declared by the systems: {}.", listed.join("; ")))
 }
 
-/// The records of a row, or what they need.
-fn outputs<'a>(row: &RowDefinition, state: Option<&'a RunState>) -> Result<&'a Outputs, Measured> {
-    let (Some(run), Some(state)) = (&row.run, state) else {
-        return Err(Measured::NoRun);
+fn pairs(pairwise: &Pairwise, definition: &Definition, runs: &Runs) -> Vec<Vec<Measured>> {
+    let systems: Vec<Result<&Outputs, Measured>> = definition
+        .rows
+        .iter()
+        .map(|row| of_one(row, runs))
+        .collect();
+    pairwise::measure(pairwise, &systems)
+}
+
+/// The records of a row's run, or what they need.
+fn of_one<'a>(row: &RowDefinition, runs: &'a Runs) -> Result<&'a Outputs, Measured> {
+    let run = row.runs.first().ok_or(Measured::NoRun)?;
+    outputs(run, runs)
+}
+
+/// The records of a run that was opened, or what they need.
+fn outputs<'a>(run: &str, runs: &'a Runs) -> Result<&'a Outputs, Measured> {
+    let needs = |need: String| {
+        Err(Measured::NeedsRun {
+            run: run.to_owned(),
+            need,
+        })
     };
-    match state {
-        RunState::Missing => Err(Measured::NeedsRun(format!("run {run}"))),
-        RunState::Incomplete { found, expected } => Err(Measured::NeedsRun(format!(
+    match runs.opened(run) {
+        None | Some(RunState::Missing) => needs(format!("run {run}")),
+        Some(RunState::Incomplete { found, expected }) => needs(format!(
             "the rest of run {run}, which holds {found} of {expected} questions"
-        ))),
-        RunState::Complete(outputs) => Ok(outputs),
+        )),
+        Some(RunState::Complete(outputs)) => Ok(outputs),
     }
 }
 
 fn measure(
-    layout: Layout,
+    definition: &Definition,
     row: &RowDefinition,
     column: &ColumnDefinition,
-    state: Option<&RunState>,
-) -> Measured {
-    if layout == Layout::Static {
-        return Measured::Never;
+    runs: &Runs,
+    reports: &mut Reports<'_>,
+) -> Result<Measured, PaperError> {
+    if definition.layout == Layout::Static {
+        return Ok(Measured::Never);
     }
-    let Some(metric) = column.metric else {
+    let Some(measure) = &column.measure else {
         let unnamed = || format!("a metric for {}", column.label);
-        return Measured::Needs(column.needs.clone().unwrap_or_else(unnamed));
+        let needs = column.needs.clone().unwrap_or_else(unnamed);
+        return Ok(Measured::Needs(needs));
     };
-    match outputs(row, state) {
-        Ok(outputs) => over(metric, row, column, outputs),
-        Err(needs) => needs,
+    let names: Vec<&str> = row.runs.iter().map(String::as_str).collect();
+    let of_row = match on_benchmark(&names, column, runs) {
+        Ok(of_row) => of_row,
+        Err(needs) => return Ok(needs),
+    };
+    let reading = match measure {
+        Measure::Reading(reading) => reading,
+        Measure::Metric(metric) => {
+            return Ok(match of_row.as_slice() {
+                [run] => over(*metric, &kinds(row, column), run.outputs),
+                _ => Measured::Needs("one run a row on that benchmark".to_owned()),
+            });
+        }
+    };
+    let together = match definition.diagnose.together {
+        true => match on_benchmark(&beside(definition), column, runs) {
+            Ok(together) => together,
+            Err(needs) => return Ok(needs),
+        },
+        false => of_row.clone(),
+    };
+    let run = match of_row.as_slice() {
+        [run] => Some(run.outputs.manifest.name.as_str()),
+        _ => None,
+    };
+    reports
+        .read(reading, &together, run, &row.holds, &kinds(row, column))
+        .map_err(|source| PaperError::Reading {
+            definition: definition.place.to_string(),
+            source,
+        })
+}
+
+/// The records of the runs that are on a column's benchmark, or what they need.
+fn on_benchmark<'a>(
+    names: &[&'a str],
+    column: &ColumnDefinition,
+    runs: &'a Runs,
+) -> Result<Vec<Measuring<'a>>, Measured> {
+    let mut found = Vec::new();
+    for &name in names {
+        let outputs = outputs(name, runs)?;
+        let benchmark = &outputs.manifest.benchmark;
+        if column.benchmark.as_ref().is_none_or(|of| of == benchmark) {
+            found.push(Measuring { name, outputs });
+        }
+    }
+    match (found.is_empty(), &column.benchmark) {
+        (false, _) => Ok(found),
+        (true, Some(benchmark)) if !names.is_empty() => {
+            Err(Measured::Needs(format!("a run on {benchmark}")))
+        }
+        (true, _) => Err(Measured::NoRun),
     }
 }
 
-fn over(
-    metric: crate::metric::Named,
-    row: &RowDefinition,
-    column: &ColumnDefinition,
-    outputs: &Outputs,
-) -> Measured {
-    let kinds: Vec<String> = match (row.kinds.is_empty(), column.kinds.is_empty()) {
+/// The runs of all rows, each once, those of the reference first.
+fn beside(definition: &Definition) -> Vec<&str> {
+    let reference = definition.diagnose.reference.as_ref();
+    let mut rows: Vec<&RowDefinition> = definition.rows.iter().collect();
+    rows.sort_by_key(|row| Some(&row.id) != reference);
+    let mut found: Vec<&str> = Vec::new();
+    for run in rows.into_iter().flat_map(|row| &row.runs) {
+        if !found.contains(&run.as_str()) {
+            found.push(run);
+        }
+    }
+    found
+}
+
+/// The kinds of question that a row and a column both are about; all if empty.
+fn kinds(row: &RowDefinition, column: &ColumnDefinition) -> Vec<String> {
+    match (row.kinds.is_empty(), column.kinds.is_empty()) {
         (true, _) => column.kinds.clone(),
         (_, true) => row.kinds.clone(),
         _ => row
@@ -515,8 +682,11 @@ fn over(
             .filter(|kind| column.kinds.contains(kind))
             .cloned()
             .collect(),
-    };
-    match metric.over(outputs, &kinds) {
+    }
+}
+
+fn over(metric: crate::metric::Named, kinds: &[String], outputs: &Outputs) -> Measured {
+    match metric.over(outputs, kinds) {
         Err(unmeasurable) => Measured::Needs(unmeasurable.to_string()),
         Ok(crate::metric::Value { value: None, .. }) => {
             Measured::Needs(format!("questions for which {metric} is defined"))
@@ -532,17 +702,9 @@ fn over(
 }
 
 fn difference(published: &Published, measured: &Measured) -> Option<f64> {
-    let (Measured::Value {
-        value: measured, ..
-    }
-    | Measured::Contrast {
-        value: measured, ..
-    }) = measured
-    else {
-        return None;
-    };
+    let measured = measured.value()?;
     let published = published.value()?;
-    Some(published.rounded(*measured) - published.value())
+    Some(published.rounded(measured) - published.value())
 }
 
 fn mark_best(definition: &Definition, rows: &mut [Row]) {
@@ -573,7 +735,7 @@ fn mark_best(definition: &Definition, rows: &mut [Row]) {
                 .collect();
             let published = |cell: &Cell| cell.published.value().map(|value| value.value());
             let measured = |cell: &Cell| match cell.measured {
-                Measured::Value { value, .. } => Some(value),
+                Measured::Value { value, .. } | Measured::Found { value, .. } => Some(value),
                 _ => None,
             };
             for row in best_of(rows, &members, at, best, published) {

@@ -72,7 +72,7 @@ fn write_run(folder: &Path, expected: &[Retrieval], held: &[Retrieval]) {
     let keys: Vec<Key> = expected.iter().map(Retrieval::question_key).collect();
     let manifest = Manifest {
         schema: SCHEMA_VERSION,
-        name: "self-made".into(),
+        name: folder.file_name().unwrap().to_string_lossy().into(),
         system: System {
             name: "sessions".into(),
             version: "1".into(),
@@ -145,6 +145,26 @@ rows = [
 ]
 "#;
 
+const READ: &str = r#"title = "Read"
+caption = "What diagnostics say of two runs."
+source = "no paper"
+layout = "grid"
+digits = 1
+missing = "no paper"
+diagnose = { together = true, reference = "whole", replicates = 200, kinds = ["temporal", "multi-hop"] }
+columns = [
+  { id = "all@1", label = "All@1", diagnostic = "depth/ablations/value", where = { measure = "all gold" } },
+  { id = "difference", label = "Difference", diagnostic = "depth/ablations/difference", where = { measure = "all gold" }, interval = ["low", "high"] },
+  { id = "p", label = "p", diagnostic = "depth/ablations/p, by conversation", where = { measure = "all gold" } },
+  { id = "add", label = "Add (ms)", diagnostic = "cost/latency/add", per = 1e-3 },
+  { id = "found", label = "Found", diagnostic = "evidence/position/found" },
+]
+rows = [
+  { id = "worse", label = "worse", run = "worse", where = { k = "1" }, cells = { "all@1" = 50.0 } },
+  { id = "whole", label = "whole", run = "whole", where = { k = 1 }, cells = {} },
+]
+"#;
+
 fn evaluated(definition: &str) -> Result<Table, PaperError> {
     let folder = tempfile::tempdir().unwrap();
     let (runs, paper) = (
@@ -204,6 +224,54 @@ fn pairs_show_difference_interval_and_p_in_both_halves() {
     };
     assert!((difference(0, 1) - 25.0).abs() < 1e-9);
     assert!((difference(1, 0) + 25.0 * (1.0 - 1.0 / 3f64.log2())).abs() < 1e-9);
+}
+
+/// By hand: of the three questions with gold messages, `whole` shows all of one's at its first item
+/// and `worse` none; each run indexed its conversation in a millisecond.
+#[test]
+fn a_diagnostic_fills_cells() {
+    let table = evaluated(READ).unwrap();
+    insta::assert_snapshot!("read", table.render(Format::Markdown, Only::Beside));
+    let json: serde_json::Value =
+        serde_json::from_str(&table.render(Format::Json, Only::Measured)).unwrap();
+    let measured = |row: usize, column: usize| {
+        json["rows"][row]["cells"][column]["measured"]["found"]["value"].as_f64()
+    };
+    assert_eq!(measured(0, 0), Some(0.0));
+    assert!((measured(0, 1).unwrap() + 100.0 / 3.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_wrong_reading_is_refused() {
+    let wrong = |from: &str, to: &str| {
+        assert!(READ.contains(from), "{from}");
+        let error = evaluated(&READ.replace(from, to)).unwrap_err().to_string();
+        let shown = error.split_once("table-07.toml").map(|(_, after)| after);
+        shown.unwrap_or(&error).to_owned()
+    };
+    insta::assert_snapshot!(
+        "wrong-readings",
+        [
+            wrong("cost/latency/add", "costs/latency/add"),
+            wrong("cost/latency/add", "cost/latency"),
+            wrong("per = 1e-3", "per = 0"),
+            wrong(
+                "diagnostic = \"evidence/position/found\"",
+                "where = { k = 1 }"
+            ),
+            wrong(
+                "diagnostic = \"evidence",
+                "metric = \"mrr\", diagnostic = \"evidence"
+            ),
+            wrong("run = \"whole\"", "run = \"whole\", runs = [\"worse\"]"),
+            wrong("reference = \"whole\"", "reference = \"hole\""),
+            wrong("evidence/position", "evidence/positions"),
+            wrong("position/found", "position/lost"),
+            wrong("evidence/position/found", "evidence/position/run"),
+            wrong("where = { k = \"1\" }", "where = {}"),
+        ]
+        .join("\n")
+    );
 }
 
 #[test]

@@ -107,11 +107,7 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
             run.manifest.name.as_str().into(),
             run.manifest.system.name.as_str().into(),
             letter(condition).into(),
-            match condition.map(|condition| condition.budget) {
-                Some(Some(budget)) => Value::Count(budget),
-                Some(None) => Value::Absent("no budget".to_owned()),
-                None => Value::Absent("native".to_owned()),
-            },
+            budget(condition),
         ];
         row.extend(match estimate {
             Some(score) => with_interval(score.value, score.interval),
@@ -165,6 +161,7 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
             contrast.name.clone().into(),
             name(contrast.a),
             name(contrast.b),
+            budget(contrast.store.and_then(|at| conditions[at].as_ref())),
         ];
         row.extend(difference(Some(&whole), ""));
         row.extend(match affected(&side, contrast) {
@@ -223,6 +220,14 @@ fn incomplete() -> Value {
 
 fn letter(condition: Option<&Condition>) -> &'static str {
     condition.map_or("N", Condition::letter)
+}
+
+fn budget(condition: Option<&Condition>) -> Value {
+    match condition.map(|condition| condition.budget) {
+        Some(Some(budget)) => Value::Count(budget),
+        Some(None) => Value::Absent("no budget".to_owned()),
+        None => Value::Absent("native".to_owned()),
+    }
 }
 
 fn notes_of(asked: &[After], unfiltered: &[usize], settings: &Settings) -> Vec<String> {
@@ -449,6 +454,8 @@ struct Comparison {
     name: String,
     a: usize,
     b: usize,
+    /// The run that chose from a store, of those two the first.
+    store: Option<usize>,
 }
 
 /// C - N and R - C of each store, C without a budget against C with one, S against R.
@@ -466,7 +473,12 @@ fn contrasts(runs: &[&Outputs], conditions: &[Option<Condition>]) -> Vec<Compari
     let mut found = Vec::new();
     let mut add = |what: &str, a: usize, b: usize| {
         let name = what.to_owned();
-        found.push(Comparison { name, a, b });
+        let complete = |at: &usize| {
+            let condition = conditions[*at].as_ref();
+            condition.is_some_and(|condition| condition.store == StoreKind::Complete)
+        };
+        let store = [a, b].into_iter().find(complete);
+        found.push(Comparison { name, a, b, store });
     };
     for (at, complete) in with(StoreKind::Complete) {
         for native in (0..runs.len()).filter(|&n| conditions[n].is_none()) {
@@ -615,10 +627,15 @@ const CONDITIONS: [Column; 20] = [
     ),
 ];
 
-const CONTRASTS: [Column; 14] = [
+const CONTRASTS: [Column; 15] = [
     Column::new("contrast", Unit::Text, "conditions compared"),
     Column::new("a", Unit::Text, "one run"),
     Column::new("b", Unit::Text, "the other"),
+    Column::new(
+        "budget",
+        Unit::Tokens,
+        "ceiling of the one that chose from a store",
+    ),
     Column::new("difference", Unit::Points, "overall of a minus that of b"),
     Column::new("low", Unit::Points, "lower end of its interval"),
     Column::new("high", Unit::Points, "upper end"),
