@@ -44,6 +44,31 @@ fn what_is_not_set_up_is_listed_with_its_mend() {
         listed.contains("`rawrag system setup mem0-classic` sets it up"),
         "{listed}"
     );
+    for (system, state, mend) in [
+        ("simplemem", "missing", "`rawrag system setup simplemem`"),
+        ("a-mem", "missing", "`rawrag system setup a-mem`"),
+        ("memu", "missing", "`rawrag system setup memu`"),
+        ("memos", "address", "--setting address=URL"),
+        ("memmachine", "address", "--setting address=URL"),
+        ("evermemos", "address", "--setting address=URL"),
+        ("emem", "checkout", "--setting checkout=DIR"),
+        ("emem-g", "checkout", "--setting checkout=DIR"),
+        ("memora", "checkout", "--setting checkout=DIR"),
+    ] {
+        let line = listed
+            .lines()
+            .find(|line| line.split_whitespace().take(2).eq([system, state]));
+        assert!(line.is_some_and(|line| line.contains(mend)), "{listed}");
+        let asked = ["system", "check", system, "--systems", text(folder.path())];
+        let (code, _, error) = call(&asked);
+        assert_eq!(code, 3, "{error}");
+        let setting = mend.split('=').next().unwrap();
+        assert!(error.contains(setting), "{error}");
+    }
+    let setup = ["system", "setup", "memos", "--systems", text(folder.path())];
+    let (code, _, error) = call(&setup);
+    assert_eq!(code, 2);
+    assert!(error.contains("nothing to set up"), "{error}");
     let check = ["system", "check", "mem0", "--systems", text(folder.path())];
     let (code, _, error) = call(&check);
     assert_eq!(code, 3);
@@ -344,7 +369,7 @@ fn set_up(system: &str) -> bool {
 }
 
 /// A run of the small sample, in a folder that goes with the first value.
-fn mem0(system: &str, more: &[&str]) -> (tempfile::TempDir, PathBuf) {
+fn taken(system: &str, more: &[&str]) -> (tempfile::TempDir, PathBuf) {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
     small_sample(folder.path());
@@ -361,13 +386,12 @@ fn mem0(system: &str, more: &[&str]) -> (tempfile::TempDir, PathBuf) {
             text(&out),
         ],
     );
-    // mem0#7197: this would send every call to another provider.
+    // mem0#7197: these would send every call to another provider.
     run.env("OPENROUTER_API_KEY", "sk-elsewhere");
+    run.env("OPENAI_API_KEY", "sk-elsewhere");
     run.args(["--data", text(folder.path())]).args(more);
     let (code, said, error) = finish(run);
     assert_eq!(code, 0, "{said}{error}");
-    // Both speakers' stores, each asked for 20.
-    assert_eq!(records(&out, "searches")[0]["requested"], 40);
     let stored = records(&out, "exports");
     assert!(!stored.is_empty());
     // mem0#3944: the messages' dates, never the wall clock.
@@ -386,6 +410,13 @@ fn mem0(system: &str, more: &[&str]) -> (tempfile::TempDir, PathBuf) {
             > 0
     );
     assert!(said.contains("scripted"), "{said}");
+    (folder, out)
+}
+
+fn mem0(system: &str, more: &[&str]) -> (tempfile::TempDir, PathBuf) {
+    let (folder, out) = taken(system, more);
+    // Both speakers' stores, each asked for 20.
+    assert_eq!(records(&out, "searches")[0]["requested"], 40);
     (folder, out)
 }
 
@@ -428,4 +459,61 @@ fn classic_mem0_runs_on_the_sample_with_decisions_at_three_levels() {
         assert!(decisions(&only, "returned", event).is_empty());
         assert!(decisions(&only, "persisted", event).is_empty());
     }
+}
+
+#[test]
+fn simplemem_runs_on_the_sample_and_keeps_entries_of_windows() {
+    if !set_up("simplemem") {
+        return;
+    }
+    let (_folder, run) = taken("simplemem", &["--memory", "32768"]);
+    assert_eq!(records(&run, "searches")[0]["visibility"], "prefix");
+    let stored = records(&run, "exports");
+    let most = |stored: &Value| stored["messages"].as_array().unwrap().len();
+    // Windows of 40 messages.
+    assert!(stored.iter().all(|stored| (1..=40).contains(&most(stored))));
+    assert!(stored.iter().any(|stored| most(stored) == 40));
+}
+
+/// Its store maps more memory than a wrapper may take unless it is told.
+#[test]
+fn simplemem_says_how_much_address_space_it_needs() {
+    if !set_up("simplemem") {
+        return;
+    }
+    let (code, report, _) = call(&[
+        "system",
+        "check",
+        "simplemem",
+        "--models-at",
+        "http://127.0.0.1:9/v1",
+    ]);
+    assert_eq!(code, 1);
+    assert!(report.contains("--memory 16384"), "{report}");
+}
+
+#[test]
+fn a_mem_runs_on_the_sample_and_rewrites_neighbours() {
+    if !set_up("a-mem") {
+        return;
+    }
+    let (_folder, run) = taken("a-mem", &[]);
+    assert_eq!(records(&run, "searches")[0]["visibility"], "prefix");
+    assert_eq!(decisions(&run, "persisted", "add").len(), 60);
+    let updates = decisions(&run, "persisted", "update");
+    assert!(!updates.is_empty());
+    assert!(updates.iter().any(|update| update["changed"] == true));
+    assert!(decisions(&run, "persisted", "delete").is_empty());
+}
+
+#[test]
+fn memu_runs_on_the_sample_and_only_adds() {
+    if !set_up("memu") {
+        return;
+    }
+    let (_folder, run) = taken("memu", &[]);
+    assert_eq!(records(&run, "searches")[0]["visibility"], "filter");
+    let stored = records(&run, "exports").len();
+    assert_eq!(decisions(&run, "persisted", "add").len(), stored);
+    assert!(decisions(&run, "persisted", "update").is_empty());
 }

@@ -150,8 +150,8 @@ pub struct Namespace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opened {
-    /// The number of identities that a search asks, each for k items; 1 unless the system keeps one
-    /// store a speaker.
+    /// The number of lists that a search returns, each of at most k items; 1 unless the system keeps
+    /// one store a speaker, or returns items of different kinds apart.
     pub perspectives: u32,
 }
 
@@ -333,15 +333,18 @@ pub enum SystemError {
     Io(String),
 }
 
+/// The most kinds of items that a system may return in lists of their own.
+const MOST_KINDS: usize = 4;
+
 impl Opened {
     /// Whether there can be so many perspectives.
     pub(crate) fn check(self, namespace: &Namespace) -> Result<(), SystemError> {
-        let most = namespace.speakers.len().max(1);
+        let most = MOST_KINDS * namespace.speakers.len().max(1);
         if self.perspectives == 0 || self.perspectives as usize > most {
             return Err(SystemError::Contract {
                 call: "open",
                 problem: format!(
-                    "perspectives is {}; it must be 1 to {most}, the number of speakers",
+                    "perspectives is {}; it must be 1 to {most}, {MOST_KINDS} kinds for each speaker",
                     self.perspectives
                 ),
             });

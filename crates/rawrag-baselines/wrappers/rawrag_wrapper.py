@@ -3,10 +3,14 @@
 Standard output belongs to the protocol, so whatever a library prints goes to the error stream.
 """
 
+import inspect
 import json
+import logging
 import os
+import re
 import sys
 import traceback
+from datetime import datetime, timezone
 
 
 def serve(system):
@@ -52,6 +56,49 @@ def spoken(said):
     return f"[{said['date'] or 'unknown date'}] {said['speaker']}: {said['text']}{captions}"
 
 
+def read_instant(text):
+    """A date of the protocol or of a service as an instant; a time without an offset is UTC."""
+    when = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return when if when.tzinfo else when.replace(tzinfo=timezone.utc)
+
+
+def until(items, cutoff):
+    """The items that are not later than the cutoff, ordered as `rawrag` orders dates."""
+
+    def key(date):
+        when = read_instant(date)
+        return when, when.utcoffset(), len(date) > len("2023-05-08")
+
+    return [item for item in items if not cutoff or not item["date"] or key(item["date"]) <= key(cutoff)]
+
+
+class Failures(logging.Handler):
+    """What a library prints or logs of its failures and then goes on after: here they fail the call.
+
+    `pattern` is what a printed line that tells a failure begins with. Gathered and not raised at
+    once, since libraries also catch what is raised while they print, and print in other threads.
+    """
+
+    def __init__(self, pattern="(?!)", level=logging.ERROR):
+        super().__init__(level)
+        self.pattern, self.told = re.compile(pattern), []
+
+    def print(self, *said, **named):
+        """Stands for `print` in the library's modules."""
+        text = " ".join(str(part) for part in said)
+        print(text, file=sys.stderr)
+        if self.pattern.match(text.lstrip()):
+            self.told.append(text)
+
+    def emit(self, record):
+        self.told.append(record.getMessage())
+
+    def check(self):
+        if self.told:
+            told, self.told = "; ".join(self.told), []
+            raise RuntimeError(told)
+
+
 class UsageMeter:
     """Counts the calls of an OpenAI client's chat and embeddings, and what the service says they took."""
 
@@ -67,10 +114,16 @@ class UsageMeter:
 
         def counted(*arguments, **named):
             reply = create(*arguments, **named)
-            self.counts[counter] += 1
-            if counter == "chat_calls" and reply.usage:
-                self.counts["input_tokens"] += reply.usage.prompt_tokens
-                self.counts["output_tokens"] += reply.usage.completion_tokens
-            return reply
+            return self._later(reply, counter) if inspect.isawaitable(reply) else self._count(reply, counter)
 
         resource.create = counted
+
+    async def _later(self, reply, counter):
+        return self._count(await reply, counter)
+
+    def _count(self, reply, counter):
+        self.counts[counter] += 1
+        if counter == "chat_calls" and reply.usage:
+            self.counts["input_tokens"] += reply.usage.prompt_tokens
+            self.counts["output_tokens"] += reply.usage.completion_tokens
+        return reply

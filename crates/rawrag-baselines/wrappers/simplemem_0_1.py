@@ -5,10 +5,11 @@ Its embedder is a local sentence-transformers model; here it is the service that
 
 import json
 import os
+import resource
 from importlib.metadata import version
 
 from openai import OpenAI
-from rawrag_wrapper import UsageMeter, require, serve
+from rawrag_wrapper import Failures, UsageMeter, require, serve
 
 WINDOW, SHARED = 40, 2
 
@@ -29,11 +30,16 @@ class Embedder:
         return self.encode_documents([text])[0]
 
 
-def failing(*said, **named):
-    """Stands for `print` in SimpleMem's modules, where its failures are told and nothing else is done."""
-    text = " ".join(str(part) for part in said)
-    if text.startswith(("Error during", "Warning: Failed to parse", "All 3 attempts failed")):
-        raise RuntimeError(text)
+# How the lines begin that SimpleMem prints of a failure before it goes on with less. A failed
+# attempt that is followed by another is none.
+FAILED = (
+    r"Error during|Warning: Failed to|Failed to|All \d+ attempts failed"
+    r"|LLM API call failed after|Query analysis failed after|\[Worker \d+\] All \d+ attempts"
+    r"|\[Parallel (Search|Processing)\] (Query|Window|Parallel execution).*failed:"
+    r"|\[(Sequential|Additional) Search \d+\] Failed:|\[Reflection Round \d+\].* failed:"
+)
+# Less address space than this and LanceDB cannot map its files.
+ADDRESS_SPACE_GIB = 16
 
 
 class SimpleMem:
@@ -54,8 +60,9 @@ class SimpleMem:
         "notes": [
             "An entry's date and provenance are those of its window of messages.",
             "Its embedder is the service of the run, in place of a local sentence-transformers model.",
-            "With planning, release 0.1.0 searches by vectors alone.",
-            "A window that yields no readable entries fails the call; SimpleMem itself goes on without.",
+            "With planning, release 0.1.0 searches by vectors alone: its keyword and structured channels are never asked.",
+            "Nor could they be: with the LanceDB of these pins the package's keyword index is not built.",
+            "A model's failed call or unreadable reply fails the add or search; SimpleMem itself goes on with less.",
         ],
     }
 
@@ -69,13 +76,20 @@ class SimpleMem:
         if not models:
             raise ValueError("SimpleMem needs models: name a service with --models-at")
         require(request["settings"], {})
+        allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if allowed != resource.RLIM_INFINITY and allowed < ADDRESS_SPACE_GIB << 30:
+            mib = ADDRESS_SPACE_GIB << 10
+            raise ValueError(f"SimpleMem's store maps much memory: --memory {mib}, or memory_mib under [memory.limits]")
         import simplemem.core.hybrid_retriever as retriever
         import simplemem.core.memory_builder as builder
         import simplemem.database.vector_store as store
         import simplemem.system as system
+        import simplemem.utils.llm_client as client_module
         from simplemem.models.memory_entry import Dialogue
 
-        builder.print = store.print = failing
+        self.failures = Failures(FAILED)
+        for module in (retriever, builder, store, client_module):
+            module.print = self.failures.print
         self.dialogue, self.folder = Dialogue, request["folder"]
         key = os.environ.get("RAWRAG_API_KEY", "none")
         client = OpenAI(base_url=models["address"], api_key=key)
@@ -126,7 +140,9 @@ class SimpleMem:
         ]
         builder = self.system.memory_builder
         entries = builder._generate_memory_entries(dialogues)
+        self.failures.check()
         self.system.vector_store.add_entries(entries)
+        self.failures.check()
         builder.previous_entries = entries or builder.previous_entries
         dates = [message["date"] for message in said if message["date"]]
         for entry in entries:
@@ -139,6 +155,7 @@ class SimpleMem:
         if request["k"] == 0 or not self.origin:
             return {"items": []}
         found = self.system.hybrid_retriever.retrieve(request["question"])[: request["k"]]
+        self.failures.check()
         return {"items": [self.item(entry) for entry in found]}
 
     def item(self, entry):

@@ -2,7 +2,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rawrag_baselines::known::{KNOWN, Known, SetupError, known};
+use rawrag_baselines::known::{KNOWN, Known, Needs, SetupError, State, known};
 use rawrag_baselines::managed::MANAGED;
 use rawrag_baselines::native::NAMED;
 use rawrag_baselines::protocol::Models;
@@ -28,7 +28,7 @@ pub(super) enum Command {
     Setup {
         /// The system's name, as `rawrag system list` shows it
         name: String,
-        /// The Python to make it with, 3.10 or later
+        /// The Python to make it with, 3.11 or later; 3.13 for memu
         #[arg(long, default_value = "python3", value_name = "PROGRAM")]
         python: String,
         #[command(flatten)]
@@ -127,7 +127,7 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
             place,
         } => {
             let known = named(&name)?;
-            if weights.offline {
+            if weights.offline && matches!(known.needs, Needs::Environment { .. }) {
                 return Err(Failure::Usage("--offline forbids fetching".into()));
             }
             let folder = known.set_up(&place.folder(weights)?, &python)?;
@@ -207,16 +207,22 @@ fn list(systems: &Path) -> Result<(), Failure> {
         writeln!(out, "{name:14} ready    {about}; asks a chat model")?;
     }
     for known in &KNOWN {
-        let name = known.name;
-        match known.locate(systems) {
-            Ok(folder) => writeln!(
+        let (name, about, package) = (known.name, known.about, known.package);
+        match known.state(systems) {
+            State::Ready(folder) => writeln!(
                 out,
-                "{name:14} ready    {}; {} in {}",
-                known.about,
-                known.package,
+                "{name:14} ready    {about}; {package} in {}",
                 folder.display()
             )?,
-            Err(error) => writeln!(out, "{name:14} missing  {}; {error}", known.about)?,
+            State::Missing(error) => writeln!(out, "{name:14} missing  {about}; {error}")?,
+            State::NeedsAddress => writeln!(
+                out,
+                "{name:14} address  {about}; {package}; name your service: --setting address=URL"
+            )?,
+            State::NeedsCheckout => writeln!(
+                out,
+                "{name:14} checkout {about}; {package}; name your clone: --setting checkout=DIR"
+            )?,
         }
     }
     Ok(())
@@ -334,7 +340,7 @@ pub(super) fn launch(
                 Some(systems) => systems.to_owned(),
                 None => Place { systems: None }.folder(weights)?,
             };
-            named(name)?.command(&systems)?
+            named(name)?.command(&systems, &memory.settings)?
         }
         None => memory.command.clone(),
     };
@@ -352,6 +358,7 @@ impl From<SetupError> for Failure {
     fn from(error: SetupError) -> Self {
         match error {
             SetupError::Program { .. } => Self::Service(Box::new(error)),
+            SetupError::NothingToSetUp { .. } => Self::Usage(error.to_string()),
             _ => Self::Input(Box::new(error)),
         }
     }
