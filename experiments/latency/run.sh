@@ -44,5 +44,5 @@ for name in "${names[@]}"; do
       more=(--unknown-data)
       ;;
   esac
-  rawrag run "experiments/latency/$name.toml" --data "$data" --out "$runs/latency-$name" "${more[@]}"
+  rawrag run "experiments/latency/$name.toml" --data "$data" --out "$runs/$name" "${more[@]}"
 done
