@@ -171,18 +171,21 @@ fn a_conversation_that_was_cut_off_is_taken_in_again() {
         }
         records
     };
-    // The process ends while the second conversation's searches are written.
-    let path = cut.join("searches.jsonl");
-    let text_before = fs::read_to_string(&path).unwrap();
-    fs::write(&path, &text_before[..text_before.len() * 3 / 4]).unwrap();
-    let (code, _, error) = run(&cut);
-    assert_eq!(code, 0, "{error}");
-    for kind in kinds {
-        assert_eq!(
-            without_times(&cut, kind),
-            without_times(&whole, kind),
-            "{kind}"
-        );
+    // The process ends while the second conversation's searches are written, or a disk loses a part of
+    // the evidence that these searches returned.
+    for file in ["searches.jsonl", "evidence.jsonl"] {
+        let path = cut.join(file);
+        let text_before = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &text_before[..text_before.len() * 3 / 4]).unwrap();
+        let (code, _, error) = run(&cut);
+        assert_eq!(code, 0, "{error}");
+        for kind in kinds {
+            assert_eq!(
+                without_times(&cut, kind),
+                without_times(&whole, kind),
+                "{file}: {kind}"
+            );
+        }
     }
 }
 

@@ -189,7 +189,7 @@ pub fn ask(
             });
             progress(Step::Unit);
         }
-        if !asking.one_by_one {
+        if !asking.one_by_one || due.is_empty() {
             let waited = ready(system).map_err(failed)?;
             asked.ready_milliseconds += waited;
             if let (false, Some(last)) = (due.is_empty(), asked.units.last_mut()) {

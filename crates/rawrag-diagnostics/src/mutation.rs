@@ -39,7 +39,18 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
         for writes in by_conversation.values() {
             total.add(writes);
         }
+        let at = |level| total.counts.keys().any(|(of, _)| *of == level);
+        // A log of what calls returned tells of no other level, and its silence is no zero.
+        let returned_only = !at(Level::Proposed) && !at(Level::Persisted) && at(Level::Returned);
+        if returned_only {
+            notes.push(format!(
+                "{name}: only what calls returned is on record, not what was emitted or persisted."
+            ));
+        }
         for (level, label) in LEVELS {
+            if returned_only && level != Level::Returned {
+                continue;
+            }
             let count = |event| total.counts.get(&(level, event)).copied().unwrap_or(0);
             events.push(vec![
                 name.into(),
@@ -53,14 +64,18 @@ fn analyse(input: &Input<'_>) -> Result<Report, DiagnosticError> {
                 total.updates(level, None).into(),
             ]);
         }
+        let known = |count: u64| match returned_only {
+            true => Value::Absent("decisions of that level".to_owned()),
+            false => count.into(),
+        };
         rates.push(vec![
             name.into(),
             by_conversation.len().into(),
-            total.proposed().into(),
-            total.mutations(Level::Proposed).into(),
-            total.effective().into(),
-            total.updates(Level::Persisted, Some(false)).into(),
-            total.updates(Level::Persisted, None).into(),
+            known(total.proposed()),
+            known(total.mutations(Level::Proposed)),
+            known(total.effective()),
+            known(total.updates(Level::Persisted, Some(false))),
+            known(total.updates(Level::Persisted, None)),
             Value::rate(total.mutations(Level::Proposed), total.proposed(), EMITTED),
             Value::rate(total.effective(), total.proposed(), EMITTED),
             mean(&by_conversation, |w| w.mutations(Level::Proposed)),

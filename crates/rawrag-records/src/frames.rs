@@ -1,6 +1,7 @@
 //! Records as polars frames and as Parquet files.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use polars::prelude::*;
@@ -46,8 +47,9 @@ pub fn read<R: Record>(path: &Path) -> Result<Vec<R>, RecordError> {
         path: path.to_owned(),
         source,
     })?;
-    let frame = ParquetReader::new(file)
-        .finish()
+    // The reader panics at some damaged files.
+    let frame = catch_unwind(AssertUnwindSafe(|| ParquetReader::new(file).finish()))
+        .map_err(|_| column_error(path, "all", "the file is damaged: take its run anew"))?
         .map_err(|e| column_error(path, "all", e))?;
     let mut columns = Vec::new();
     for &(name, kind, _) in R::SCHEMA.columns {

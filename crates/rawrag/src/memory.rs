@@ -301,8 +301,8 @@ impl Records {
         })
     }
 
-    /// Takes out what belongs to conversations that were cut off, and to those with failed searches
-    /// if too many failed. Returns how many searches stay.
+    /// Takes out what belongs to conversations that were cut off, to those whose evidence is not all
+    /// there, and to those with failed searches if too many failed. Returns how many searches stay.
     fn keep_whole(
         &mut self,
         wanted: &HashMap<&str, usize>,
@@ -313,6 +313,15 @@ impl Records {
         for search in &held {
             *found.entry(&search.conversation).or_default() += 1;
         }
+        let mut shown: HashMap<Key, usize> = HashMap::new();
+        for item in self.evidence.retain(|_| true)? {
+            *shown.entry(item.question_key()).or_default() += 1;
+        }
+        let short = held.iter().filter(|search| {
+            let items = shown.get(&search.question_key()).copied();
+            items.unwrap_or_default() != search.returned as usize
+        });
+        let short: HashSet<&str> = short.map(|search| search.conversation.as_str()).collect();
         let lost = held.iter().filter(|search| failed(search)).count();
         let again: HashSet<&str> = match lost as f64 > allowed * held.len() as f64 {
             true => held
@@ -323,7 +332,9 @@ impl Records {
             false => HashSet::new(),
         };
         let whole = |conversation: &str| {
-            found.get(conversation) == wanted.get(conversation) && !again.contains(conversation)
+            found.get(conversation) == wanted.get(conversation)
+                && !again.contains(conversation)
+                && !short.contains(conversation)
         };
         // Searches go first: without them a conversation counts for nothing.
         let kept = self.searches.retain(|r| whole(&r.conversation))?.len();

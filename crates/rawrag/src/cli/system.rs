@@ -176,7 +176,12 @@ pub(super) fn run(weights: &Weights, command: Command) -> Result<(), Failure> {
                 #[cfg(feature = "remote")]
                 calls,
             };
-            runs::run(weights, &keep(&experiment, &out)?, asked)
+            let begun = runs::run(weights, &keep(&experiment, &out)?, asked);
+            if begun.is_err() && !out.join("manifest.json").exists() {
+                // Nothing was recorded, and a folder that is no run could not be gone on with.
+                fs::remove_dir_all(&out)?;
+            }
+            begun
         }
     }
 }
