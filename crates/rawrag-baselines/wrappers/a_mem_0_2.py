@@ -10,7 +10,7 @@ import sys
 import types
 from importlib.metadata import version
 
-from rawrag_wrapper import Failures, UsageMeter, require, serve
+from rawrag_wrapper import Failures, UsageMeter, models_of, require, serve
 
 # Imported by the package at its top, and never called on the way that this wrapper takes.
 NOT_INSTALLED = (
@@ -105,9 +105,7 @@ class AMem:
         return self.description
 
     def open(self, request):
-        models = request["models"]
-        if not models:
-            raise ValueError("A-MEM needs models: name a service with --models-at")
+        models = models_of(request, "A-MEM")
         require(request["settings"], {})
         self.folder, self.unit, self.log = request["folder"], 0, []
         self.failures = Failures(FAILED)

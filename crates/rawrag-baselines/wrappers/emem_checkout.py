@@ -9,7 +9,7 @@ import os
 from datetime import datetime
 
 from rawrag_checkout import entry_points
-from rawrag_wrapper import require, serve
+from rawrag_wrapper import models_of, require, serve
 
 ENTRY_POINTS = (
     "src.emem:EMem",
@@ -57,9 +57,7 @@ class EMem:
         return self.description
 
     def open(self, request):
-        models = request["models"]
-        if not models:
-            raise ValueError("EMem needs models: name a service with --models-at")
+        models = models_of(request, "EMem")
         options = require(request["settings"], SETTINGS)
         os.environ["OPENAI_API_KEY"] = os.environ.get("RAWRAG_API_KEY", "none")
         os.environ["SUPPORT_JSON_SCHEMA"] = str(options["json_schema"]).lower()

@@ -3,7 +3,7 @@
 import os
 
 from mem0.memory.utils import remove_code_blocks
-from rawrag_wrapper import Limits, UsageMeter, require, spoken
+from rawrag_wrapper import Limits, UsageMeter, models_of, require, spoken
 
 LONGEST_MESSAGE = 8_000
 MESSAGES_AN_ADD = 5
@@ -28,9 +28,7 @@ class Mem0Store:
         return self.description
 
     def open(self, request):
-        models = request["models"]
-        if not models:
-            raise ValueError("Mem0 needs models: name a service with --models-at")
+        models = models_of(request, "Mem0")
         if os.environ.get("OPENROUTER_API_KEY"):
             raise ValueError("OPENROUTER_API_KEY would send every call to another provider: unset it")
         self.options = require(request["settings"], self.settings)

@@ -8,7 +8,7 @@ import logging
 import os
 
 from rawrag_checkout import entry_points
-from rawrag_wrapper import Failures, require, serve
+from rawrag_wrapper import Failures, models_of, require, serve
 
 ENTRY_POINTS = ("memora.memora_client:MemoraClient", "omegaconf:OmegaConf")
 SETTINGS = {
@@ -48,9 +48,7 @@ class Memora:
         return self.description
 
     def open(self, request):
-        models = request["models"]
-        if not models:
-            raise ValueError("Memora needs models: name a service with --models-at")
+        models = models_of(request, "Memora")
         options = require(request["settings"], SETTINGS)
         key = os.environ.get("RAWRAG_API_KEY", "none")
         # Its OpenAI clients read both.

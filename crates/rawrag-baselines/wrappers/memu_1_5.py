@@ -9,7 +9,7 @@ from importlib.metadata import version
 import memu.database.sqlite.schema as schema
 import sqlmodel.main
 from memu.app import MemoryService
-from rawrag_wrapper import Failures, UsageMeter, require, serve, until
+from rawrag_wrapper import Failures, UsageMeter, models_of, require, serve, until
 from sqlalchemy.types import Text, TypeDecorator
 
 # The one user of a conversation's own store.
@@ -79,9 +79,7 @@ class MemU:
         return self.description
 
     def open(self, request):
-        models = request["models"]
-        if not models:
-            raise ValueError("MemU needs models: name a service with --models-at")
+        models = models_of(request, "MemU")
         require(request["settings"], {})
         self.folder, self.unit, self.returned = request["folder"], 0, []
         # MemU tells in its log what it could not read of a reply, and goes on without.

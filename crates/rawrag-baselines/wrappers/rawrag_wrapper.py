@@ -42,6 +42,13 @@ class Limits:
         return text[: self.characters]
 
 
+def models_of(request, name):
+    """The service of models that an experiment names; an error that says where if it names none."""
+    if not request["models"]:
+        raise ValueError(f"{name} needs models: name a service under [memory.models], or with --models-at")
+    return request["models"]
+
+
 def require(settings, known):
     """The settings over their defaults; one that is not known is an error."""
     unknown = set(settings) - set(known)

@@ -9,7 +9,7 @@ import resource
 from importlib.metadata import version
 
 from openai import OpenAI
-from rawrag_wrapper import Failures, UsageMeter, require, serve
+from rawrag_wrapper import Failures, UsageMeter, models_of, require, serve
 
 WINDOW, SHARED = 40, 2
 
@@ -72,9 +72,7 @@ class SimpleMem:
         return self.description
 
     def open(self, request):
-        models = request["models"]
-        if not models:
-            raise ValueError("SimpleMem needs models: name a service with --models-at")
+        models = models_of(request, "SimpleMem")
         require(request["settings"], {})
         allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
         if allowed != resource.RLIM_INFINITY and allowed < ADDRESS_SPACE_GIB << 30:
